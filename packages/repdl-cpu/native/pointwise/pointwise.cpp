@@ -168,17 +168,18 @@ struct Loop {
   static void run(const std::array<const Tensor*, N>& operands, const Tensor& output, const ExecContext& exec,
                   const Options&... options) {
     constexpr std::int64_t grain = F<T>::costly ? 1 << 12 : 1 << 15;  // elements worth a thread
+    constexpr bool vectors = F<T>::vectors && std::is_same_v<T, float>;
     const pointwise::Pass<N> pass(exec.op, output, operands);
     parallel_for(pass.count, grain, exec.threads, [&](std::int64_t begin, std::int64_t end) {
       // Options are rounded here, where the environment is IEEE's.
-      const std::conditional_t<F<T>::vectors, F<Vec>, F<T>> f(options...);
-      const std::conditional_t<F<T>::vectors, F<TestedVecs>, F<T>> tested(options...);
+      const std::conditional_t<vectors, F<Vec>, F<T>> f(options...);
+      const std::conditional_t<vectors, F<TestedVecs>, F<T>> tested(options...);
       const std::int64_t length = pass.inner_size();
       while (begin < end) {
         const std::int64_t n = std::min(end - begin, length - begin % length);
         const Row<F<T>> row(operands, pass, begin);
         T* out = output.as<T>() + begin;
-        if constexpr (F<T>::vectors)
+        if constexpr (vectors)
           row.run_vectors(f, tested, out, n);
         else
           row.run(f, out, n);

@@ -1,6 +1,7 @@
 // Activations (activation.md): fixed sequences of operations, some around the exact functions.
 #pragma once
 
+#include "repdl/exact/doubles.hpp"
 #include "repdl/exact/erf.hpp"
 #include "repdl/exact/exp.hpp"
 #include "repdl/exact/expm1.hpp"
@@ -63,9 +64,9 @@ struct GeluBase : Vectors {
   explicit GeluBase(std::string_view approximate) : tanh_form(flag(approximate)) {}
   REPDL_HD explicit GeluBase(bool tanh_form) : tanh_form(tanh_form) {}
 
-  static constexpr double root_half = 0x1.6a09e6p-1;  // sqrt(1/2)
-  static constexpr double root_2_pi = 0x1.988454p-1;  // sqrt(2 / pi)
-  static constexpr double density_0 = 0x1.988454p-2;  // 1 / sqrt(2 pi)
+  static constexpr double root_half = 0x1.6a09e667f3bcdp-1;  // sqrt(1/2)
+  static constexpr double root_2_pi = 0x1.9884533d43651p-1;  // sqrt(2 / pi)
+  static constexpr double density_0 = 0x1.9884533d43651p-2;  // 1 / sqrt(2 pi)
   static constexpr double cubic = 0.044715, cubic_3 = 0.134145;
 
   // t, near -1 for very negative x and near 1 for very positive x: gelu is (x / 2) (1 + t).

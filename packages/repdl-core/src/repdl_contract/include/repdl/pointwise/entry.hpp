@@ -38,12 +38,7 @@ void add_function() {
 // (pass.hpp).
 template <class Loop, template <class> class... F>
 AddKernel add_functions(List<F...>) {
-  (add_function<Loop, F, float>(), ...);
-  (
-      [] {
-        if constexpr (F<float>::doubles) add_function<Loop, F, double>();
-      }(),
-      ...);
+  ((add_function<Loop, F, float>(), add_function<Loop, F, double>()), ...);
   return {};
 }
 

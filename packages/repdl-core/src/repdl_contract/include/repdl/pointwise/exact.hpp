@@ -10,6 +10,7 @@
 #include "repdl/exact/atanh.hpp"
 #include "repdl/exact/cos.hpp"
 #include "repdl/exact/cosh.hpp"
+#include "repdl/exact/doubles.hpp"
 #include "repdl/exact/erf.hpp"
 #include "repdl/exact/erfc.hpp"
 #include "repdl/exact/erfinv.hpp"
@@ -142,7 +143,7 @@ struct Sin : Exact {
 template <class T>
 struct Tan : Scalars {
   static constexpr auto op = "tan";
-  using Paths = exact::Tan;
+  using Paths = std::conditional_t<std::is_same_v<T, float>, exact::Tan, void>;
   REPDL_HD T operator()(T x) const { return exact::tan(x); }
 };
 

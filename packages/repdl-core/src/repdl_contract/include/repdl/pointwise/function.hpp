@@ -6,7 +6,7 @@
 //     REPDL_HD T operator()(T a, T b) const { return a + b; }
 //   };
 //
-// T is float or double, or, for what calls exact functions, a vector of floats of a CPU. The parameters of
+// T is float or double, or, for what calls exact functions, a vector of a CPU. The parameters of
 // operator() are the tensors of the op's schema; bool for a tensor of bools. Options, the numbers that
 // follow in the schema, are rounded to T once by the constructor:
 //
@@ -28,13 +28,13 @@ namespace repdl::pointwise {
 
 // Kinds: what T may be, and what a loop should know of the cost.
 struct Arithmetic {  // float and double; compilers vectorise it
-  static constexpr bool doubles = true, vectors = false, costly = false;
+  static constexpr bool vectors = false, costly = false;
 };
-struct Vectors {  // float, and vectors: calls exact functions
-  static constexpr bool doubles = false, vectors = true, costly = true;
+struct Vectors {  // float, double, and vectors: calls exact functions
+  static constexpr bool vectors = true, costly = true;
 };
-struct Scalars {  // float: calls exact functions that have no vector form; PathsOf says which has two paths
-  static constexpr bool doubles = false, vectors = false, costly = true;
+struct Scalars {  // float and double: calls exact functions that have no vector form; PathsOf says which has two paths
+  static constexpr bool vectors = false, costly = true;
 };
 struct Exact : Vectors {};  // one exact function, whose NaN is the one NaN already
 

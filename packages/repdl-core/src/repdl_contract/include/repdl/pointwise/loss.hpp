@@ -1,6 +1,7 @@
 // What losses are made of that is no formula over other ops (losses.md).
 #pragma once
 
+#include "repdl/exact/doubles.hpp"
 #include "repdl/exact/log.hpp"
 #include "repdl/exact/log1p.hpp"
 #include "repdl/pointwise/function.hpp"
