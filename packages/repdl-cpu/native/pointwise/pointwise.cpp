@@ -7,6 +7,7 @@
 #include "base/routes.hpp"
 #include "base/threads.hpp"
 #include "base/tuned.hpp"
+#include "exact/double_vec.hpp"
 #include "exact/erf_vec.hpp"
 #include "exact/exp2_vec.hpp"
 #include "exact/exp_vec.hpp"
@@ -100,24 +101,36 @@ class Row<F, std::index_sequence<I...>> {
   }
 
   // The same with vectors: operands that are not dense are copied, a block at a time.
-  template <class V, class D>
-  void run_vectors(const V& f, const D& tested, float* out, std::int64_t n) const {
-    if (dense()) return vectors(f, tested, out, n, std::array<const float*, count>{at<I>()...});
-    REPDL_ROUTE("pointwise: vectors, any strides", count);
+  template <class V, class D, class T>
+  void run_vectors(const V& f, const D& tested, T* out, std::int64_t n) const {
+    if (dense()) return vectors(f, tested, out, n, std::array<const T*, count>{at<I>()...});
+    REPDL_ROUTE("pointwise: vectors, any strides", count, sizeof(T));
     constexpr std::int64_t block = tuned(512, 32);
-    float copies[count][block];
+    T copies[count][block];
     for (std::int64_t first = 0; first < n; first += block) {
-      if (first > 0) REPDL_ROUTE("pointwise: second block of copies", count);
+      if (first > 0) REPDL_ROUTE("pointwise: second block of copies", count, sizeof(T));
       const std::int64_t length = std::min(block, n - first);
       for (int k = 0; k < count; ++k) {
-        const float* x = static_cast<const float*>(address_[k]) + first * stride_[k];
+        const T* x = static_cast<const T*>(address_[k]) + first * stride_[k];
         for (std::int64_t i = 0; i < length; ++i) copies[k][i] = x[i * stride_[k]];
       }
-      vectors(f, tested, out + first, length, std::array<const float*, count>{copies[I]...});
+      vectors(f, tested, out + first, length, std::array<const T*, count>{copies[I]...});
     }
   }
 
  private:
+  // Of doubles; what the last Vec64 has more than the row is computed of zeros, and not stored.
+  template <class V, class D>
+  [[gnu::always_inline]] static void vectors(const V& f, const D&, double* out, std::int64_t n,
+                                             const std::array<const double*, count>& x) {
+    const auto result = [](Vec64 y) { return std::is_base_of_v<pointwise::Exact, V> ? y : canonical(y); };
+    std::int64_t i = 0;
+    for (; i + Vec64::width <= n; i += Vec64::width) result(f(Vec64::load(x[I] + i)...)).store(out + i);
+    if (i == n) return;
+    const int left = static_cast<int>(n - i);
+    result(f(Vec64::load(x[I] + i, left)...)).store(out + i, left);
+  }
+
   template <class V, class D>
   [[gnu::always_inline]] static void vectors(const V& f, const D& tested, float* out, std::int64_t n,
                                              const std::array<const float*, count>& x) {
@@ -168,12 +181,14 @@ struct Loop {
   static void run(const std::array<const Tensor*, N>& operands, const Tensor& output, const ExecContext& exec,
                   const Options&... options) {
     constexpr std::int64_t grain = F<T>::costly ? 1 << 12 : 1 << 15;  // elements worth a thread
-    constexpr bool vectors = F<T>::vectors && std::is_same_v<T, float>;
+    constexpr bool vectors = F<T>::vectors && (std::is_same_v<T, float> || vectors_of_doubles);
+    using V = std::conditional_t<std::is_same_v<T, float>, Vec, Vec64>;
+    using Tested = std::conditional_t<std::is_same_v<T, float>, TestedVecs, Vec64>;
     const pointwise::Pass<N> pass(exec.op, output, operands);
     parallel_for(pass.count, grain, exec.threads, [&](std::int64_t begin, std::int64_t end) {
       // Options are rounded here, where the environment is IEEE's.
-      const std::conditional_t<vectors, F<Vec>, F<T>> f(options...);
-      const std::conditional_t<vectors, F<TestedVecs>, F<T>> tested(options...);
+      const F<std::conditional_t<vectors, V, T>> f(options...);
+      const F<std::conditional_t<vectors, Tested, T>> tested(options...);
       const std::int64_t length = pass.inner_size();
       while (begin < end) {
         const std::int64_t n = std::min(end - begin, length - begin % length);

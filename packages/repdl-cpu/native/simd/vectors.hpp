@@ -4,6 +4,7 @@
 #pragma once
 
 #include "repdl/pointwise/function.hpp"
+#include "simd/mask_double.hpp"
 #include "simd/simd_mask.hpp"
 
 namespace repdl::pointwise {
@@ -11,6 +12,11 @@ namespace repdl::pointwise {
 template <>
 struct Constant<cpu::Vec> {
   static cpu::Vec of(double value) { return cpu::Vec::set1(static_cast<float>(value)); }
+};
+
+template <>
+struct Constant<cpu::Vec64> {
+  static cpu::Vec64 of(double value) { return cpu::Vec64::set1(value); }
 };
 
 #if defined(__AVX512F__)

@@ -1,0 +1,134 @@
+// Double-doubles: values kept as the sum of two doubles, about 2**-104 relatively, for the fast paths of the exact
+// functions of doubles. Templates over a vector of doubles V, `Vec64` of a CPU or `Double` (scalar.hpp).
+//
+// A fast path computes hi + lo with a relative error below a margin, which the function's text derives. Where both
+// ends of that interval round to the same double, that double is the exact result rounded once (A. Ziv, "Fast
+// evaluation of elementary mathematical functions with correctly rounded last bit", ACM TOMS 17(3), 1991);
+// elsewhere, and outside of the range of the path, accurate.hpp decides. So results depend neither on the width
+// of V nor on whether the target has fused multiply-adds.
+//
+// A vector V has, found by its namespace: + - * / and < == |, &, madd, product_error, select, absolute, root,
+// bits-wise functions (low_bits, times_power, ...) and look_up; static set1.
+#pragma once
+
+#include "repdl/contract/bits.hpp"
+
+namespace repdl::exact::double_double {
+
+template <class V>
+struct Pair {
+  V hi, lo;
+};
+
+template <class V>
+REPDL_HD_INLINE Pair<V> single_pair(V x) {
+  return {x, V::set1(0.0)};
+}
+
+// What comparisons of V give.
+template <class V>
+using bool_of = decltype(V() < V());
+
+// The double with these bits.
+template <class V>
+REPDL_HD_INLINE V from_pattern(std::uint64_t bits) {
+  return V::set1(from_bits(bits));
+}
+
+// a + b, exactly
+template <class V>
+REPDL_HD_INLINE Pair<V> two_sum(V a, V b) {
+  const V s = a + b, t = s - a;
+  return {s, (a - (s - t)) + (b - t)};
+}
+
+// The same for |a| >= |b|, or a = 0.
+template <class V>
+REPDL_HD_INLINE Pair<V> quick_two_sum(V a, V b) {
+  const V s = a + b;
+  return {s, b - (s - a)};
+}
+
+// a * b, exactly
+template <class V>
+REPDL_HD_INLINE Pair<V> two_product(V a, V b) {
+  const V p = a * b;
+  return {p, product_error(a, b, p)};
+}
+
+template <class V>
+REPDL_HD_INLINE Pair<V> operator+(Pair<V> a, Pair<V> b) {
+  const Pair<V> s = two_sum(a.hi, b.hi), t = two_sum(a.lo, b.lo);
+  const Pair<V> u = quick_two_sum(s.hi, s.lo + t.hi);
+  return quick_two_sum(u.hi, u.lo + t.lo);
+}
+
+template <class V>
+REPDL_HD_INLINE Pair<V> operator+(Pair<V> a, V b) {
+  const Pair<V> s = two_sum(a.hi, b);
+  return quick_two_sum(s.hi, s.lo + a.lo);
+}
+
+template <class V>
+REPDL_HD_INLINE Pair<V> operator-(Pair<V> a) {
+  return {-a.hi, -a.lo};
+}
+
+template <class V>
+REPDL_HD_INLINE Pair<V> operator-(Pair<V> a, Pair<V> b) {
+  return a + -b;
+}
+
+template <class V>
+REPDL_HD_INLINE Pair<V> operator*(Pair<V> a, Pair<V> b) {
+  const Pair<V> p = two_product(a.hi, b.hi);
+  return quick_two_sum(p.hi, p.lo + madd(a.hi, b.lo, a.lo * b.hi));
+}
+
+template <class V>
+REPDL_HD_INLINE Pair<V> operator*(Pair<V> a, V b) {
+  const Pair<V> p = two_product(a.hi, b);
+  return quick_two_sum(p.hi, madd(a.lo, b, p.lo));
+}
+
+template <class V>
+REPDL_HD_INLINE Pair<V> operator/(Pair<V> a, Pair<V> b) {
+  const V q = a.hi / b.hi;
+  const Pair<V> p = two_product(q, b.hi);
+  const V rest = ((a.hi - p.hi) - p.lo) + madd(-q, b.lo, a.lo);
+  return quick_two_sum(q, rest / b.hi);
+}
+
+template <class V>
+REPDL_HD_INLINE Pair<V> root(Pair<V> a) {
+  const V r = root(a.hi);
+  const Pair<V> p = two_product(r, r);
+  const V rest = ((a.hi - p.hi) - p.lo) + a.lo;
+  return quick_two_sum(r, rest / (r + r));
+}
+
+template <class V>
+struct Rounded {
+  V value;
+  bool_of<V> decided;
+};
+
+// hi + lo rounded, decided where an error of `margin` |hi| does not matter.
+template <class V>
+REPDL_HD_INLINE Rounded<V> rounded(Pair<V> y, double margin) {
+  const V error = absolute(y.hi) * V::set1(margin);
+  const V below = y.hi + (y.lo - error), above = y.hi + (y.lo + error);
+  return {below, below == above};
+}
+
+// 1 / sqrt(x): r in double, and Newton's step r (1 - x r**2) / 2 for what is left, (1 - x r**2) exact to 2**-104.
+template <class V>
+REPDL_HD_INLINE Rounded<V> rsqrt(V x) {
+  const V r = V::set1(1.0) / root(x);
+  const Pair<V> square = two_product(r, r), p = two_product(square.hi, x);
+  const V rest = (V::set1(1.0) - p.hi) - madd(square.lo, x, p.lo);
+  const Rounded<V> y = rounded(Pair<V>{r, r * rest * V::set1(0.5)}, 0x1p-98);
+  return {y.value, y.decided & (V::set1(0x1p-900) < x) & (x < V::set1(0x1p+900))};
+}
+
+}  // namespace repdl::exact::double_double
