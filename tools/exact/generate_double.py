@@ -73,7 +73,7 @@ def main() -> None:
     print(constants("ln_2_of_log", parts(ln_2, -42), "ln 2, a multiple of 2**-42 and the rest"))
     print(constants("over_ln_2", list(pair(1 / ln_2)), "1 / ln 2"))
     print(constants("over_ln_10", list(pair(1 / gmpy2.log(mpfr(10)))), "1 / ln 10"))
-    print(constants("pi_128", parts(pi / 128, -31, -58, -85), "pi / 128"))
+    print(constants("pi_256", parts(pi / 256, -31, -57, -83), "pi / 256"))
     print(constants("half_pi", list(pair(pi / 2)), "pi / 2"))
     powers = [pair(gmpy2.exp2(mpfr(j) / 128)) for j in range(128)]
     print(table("exp_table_hi", [high for high, _ in powers], "2**(j / 128)"))
@@ -98,8 +98,8 @@ def main() -> None:
     print(table("log_table_hi", log_hi, "-log(c), a multiple of 2**-42"))
     print(table("log_table_lo", log_lo, "What is left of it."))
 
-    sines = [pair(gmpy2.sin(pi * j / 128)) if j % 128 else (0.0, 0.0) for j in range(256)]
-    print(table("sin_table_hi", [high for high, _ in sines], "sin(j pi / 128)"))
+    sines = [pair(gmpy2.sin(pi * j / 256)) if j % 256 else (0.0, 0.0) for j in range(512)]
+    print(table("sin_table_hi", [high for high, _ in sines], "sin(j pi / 256)"))
     print(table("sin_table_lo", [low for _, low in sines], "What is left of it."))
 
     angles = [pair(gmpy2.atan(mpfr(j) / 128)) for j in range(129)]

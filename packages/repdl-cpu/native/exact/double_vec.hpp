@@ -94,6 +94,36 @@ template <double (*f)(double)>
   return or_accurate<exact::accurate::tanh>(exact::double_double::tanh(x), x);
 }
 
+inline Vec64 erfc(Vec64 x) { return lanes_apart<exact::erfc>(x, x, all_lanes64); }
+inline Vec64 erfinv(Vec64 x) { return lanes_apart<exact::erfinv>(x, x, all_lanes64); }
+
+// The same for functions of two numbers.
+template <double (*f)(double, double)>
+__attribute__((noinline, cold)) Vec64 lanes_apart(Vec64 x, Vec64 z, Vec64 y, unsigned lanes) {
+  alignas(64) double given[2][Vec64::width], result[Vec64::width];
+  x.store(given[0]);
+  z.store(given[1]);
+  y.store(result);
+  for (; lanes != 0; lanes &= lanes - 1) {
+    const int i = __builtin_ctz(lanes);
+    result[i] = f(given[0][i], given[1][i]);
+  }
+  return Vec64::load(result);
+}
+
+// A negative x is undecided: exact::pow knows its sign.
+[[gnu::always_inline]] inline Vec64 pow(Vec64 x, Vec64 p) {
+  const auto y = exact::double_double::pow(x, p);
+  const unsigned left = lanes_of(y.decided) ^ all_lanes64;
+  return __builtin_expect(left == 0, 1) ? y.value : lanes_apart<exact::pow>(x, p, y.value, left);
+}
+
+[[gnu::always_inline]] inline Vec64 atan2(Vec64 y, Vec64 x) {
+  const auto angle = exact::double_double::atan2(y, x);
+  const unsigned left = lanes_of(angle.decided) ^ all_lanes64;
+  return __builtin_expect(left == 0, 1) ? angle.value : lanes_apart<exact::atan2>(y, x, angle.value, left);
+}
+
 #endif
 
 }  // namespace repdl::cpu

@@ -181,7 +181,7 @@ struct Loop {
   static void run(const std::array<const Tensor*, N>& operands, const Tensor& output, const ExecContext& exec,
                   const Options&... options) {
     constexpr std::int64_t grain = F<T>::costly ? 1 << 12 : 1 << 15;  // elements worth a thread
-    constexpr bool vectors = F<T>::vectors && (std::is_same_v<T, float> || vectors_of_doubles);
+    constexpr bool vectors = std::is_same_v<T, float> ? F<T>::vectors : F<T>::vectors_of_doubles && vectors_of_doubles;
     using V = std::conditional_t<std::is_same_v<T, float>, Vec, Vec64>;
     using Tested = std::conditional_t<std::is_same_v<T, float>, TestedVecs, Vec64>;
     const pointwise::Pass<N> pass(exec.op, output, operands);

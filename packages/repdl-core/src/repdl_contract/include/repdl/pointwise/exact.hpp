@@ -144,7 +144,10 @@ template <class T>
 struct Tan : Scalars {
   static constexpr auto op = "tan";
   using Paths = std::conditional_t<std::is_same_v<T, float>, exact::Tan, void>;
-  REPDL_HD T operator()(T x) const { return exact::tan(x); }
+  REPDL_HD T operator()(T x) const {
+    using exact::tan;
+    return tan(x);
+  }
 };
 
 template <class T>
@@ -159,73 +162,109 @@ struct Tanh : Exact {
 template <class T>
 struct PowTensor : Scalars {
   static constexpr auto op = "pow_tensor";
-  REPDL_HD T operator()(T base, T exponent) const { return exact::pow(base, exponent); }
+  REPDL_HD T operator()(T base, T exponent) const {
+    using exact::pow;
+    return pow(base, exponent);
+  }
 };
 
 template <class T>
 struct Acos : Scalars {
   static constexpr auto op = "acos";
-  REPDL_HD T operator()(T x) const { return exact::acos(x); }
+  REPDL_HD T operator()(T x) const {
+    using exact::acos;
+    return acos(x);
+  }
 };
 
 template <class T>
 struct Acosh : Scalars {
   static constexpr auto op = "acosh";
-  REPDL_HD T operator()(T x) const { return exact::acosh(x); }
+  REPDL_HD T operator()(T x) const {
+    using exact::acosh;
+    return acosh(x);
+  }
 };
 
 template <class T>
 struct Asin : Scalars {
   static constexpr auto op = "asin";
-  REPDL_HD T operator()(T x) const { return exact::asin(x); }
+  REPDL_HD T operator()(T x) const {
+    using exact::asin;
+    return asin(x);
+  }
 };
 
 template <class T>
 struct Asinh : Scalars {
   static constexpr auto op = "asinh";
-  REPDL_HD T operator()(T x) const { return exact::asinh(x); }
+  REPDL_HD T operator()(T x) const {
+    using exact::asinh;
+    return asinh(x);
+  }
 };
 
 template <class T>
 struct Atan : Scalars {
   static constexpr auto op = "atan";
-  REPDL_HD T operator()(T x) const { return exact::atan(x); }
+  REPDL_HD T operator()(T x) const {
+    using exact::atan;
+    return atan(x);
+  }
 };
 
 template <class T>
 struct Atanh : Scalars {
   static constexpr auto op = "atanh";
-  REPDL_HD T operator()(T x) const { return exact::atanh(x); }
+  REPDL_HD T operator()(T x) const {
+    using exact::atanh;
+    return atanh(x);
+  }
 };
 
 template <class T>
 struct Cosh : Scalars {
   static constexpr auto op = "cosh";
-  REPDL_HD T operator()(T x) const { return exact::cosh(x); }
+  REPDL_HD T operator()(T x) const {
+    using exact::cosh;
+    return cosh(x);
+  }
 };
 
 template <class T>
 struct Erfc : Scalars {
   static constexpr auto op = "erfc";
-  REPDL_HD T operator()(T x) const { return exact::erfc(x); }
+  REPDL_HD T operator()(T x) const {
+    using exact::erfc;
+    return erfc(x);
+  }
 };
 
 template <class T>
 struct Erfinv : Scalars {
   static constexpr auto op = "erfinv";
-  REPDL_HD T operator()(T x) const { return exact::erfinv(x); }
+  REPDL_HD T operator()(T x) const {
+    using exact::erfinv;
+    return erfinv(x);
+  }
 };
 
 template <class T>
 struct Sinh : Scalars {
   static constexpr auto op = "sinh";
-  REPDL_HD T operator()(T x) const { return exact::sinh(x); }
+  REPDL_HD T operator()(T x) const {
+    using exact::sinh;
+    return sinh(x);
+  }
 };
 
 template <class T>
 struct Atan2 : Scalars {
   static constexpr auto op = "atan2";
-  REPDL_HD T operator()(T y, T x) const { return exact::atan2(y, x); }
+  REPDL_HD T operator()(T y, T x) const {
+    using exact::atan2;
+    return atan2(y, x);
+  }
 };
 
 using ExactFunctions = List<Acos, Acosh, Asin, Asinh, Atan, Atan2, Atanh, Cos, Cosh, Erf, Erfc, Erfinv, Exp, Exp2,

@@ -26,15 +26,15 @@
 
 namespace repdl::pointwise {
 
-// Kinds: what T may be, and what a loop should know of the cost.
-struct Arithmetic {  // float and double; compilers vectorise it
-  static constexpr bool vectors = false, costly = false;
+// Kinds: what T may be besides float and double, and what a loop should know of the cost.
+struct Arithmetic {  // compilers vectorise it
+  static constexpr bool vectors = false, vectors_of_doubles = false, costly = false;
 };
-struct Vectors {  // float, double, and vectors: calls exact functions
-  static constexpr bool vectors = true, costly = true;
+struct Vectors {  // vectors: calls exact functions
+  static constexpr bool vectors = true, vectors_of_doubles = true, costly = true;
 };
-struct Scalars {  // float and double: calls exact functions that have no vector form; PathsOf says which has two paths
-  static constexpr bool vectors = false, costly = true;
+struct Scalars {  // vectors of doubles: calls exact functions that have no others; PathsOf says which has two paths
+  static constexpr bool vectors = false, vectors_of_doubles = true, costly = true;
 };
 struct Exact : Vectors {};  // one exact function, whose NaN is the one NaN already
 

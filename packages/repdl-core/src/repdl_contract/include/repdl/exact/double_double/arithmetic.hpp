@@ -115,10 +115,14 @@ struct Rounded {
 
 // hi + lo rounded, decided where an error of `margin` |hi| does not matter.
 template <class V>
-REPDL_HD_INLINE Rounded<V> rounded(Pair<V> y, double margin) {
-  const V error = absolute(y.hi) * V::set1(margin);
+REPDL_HD_INLINE Rounded<V> rounded(Pair<V> y, V margin) {
+  const V error = absolute(y.hi) * margin;
   const V below = y.hi + (y.lo - error), above = y.hi + (y.lo + error);
   return {below, below == above};
+}
+template <class V>
+REPDL_HD_INLINE Rounded<V> rounded(Pair<V> y, double margin) {
+  return rounded(y, V::set1(margin));
 }
 
 // 1 / sqrt(x): r in double, and Newton's step r (1 - x r**2) / 2 for what is left, (1 - x r**2) exact to 2**-104.
