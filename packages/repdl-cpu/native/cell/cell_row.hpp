@@ -13,10 +13,23 @@ namespace repdl::cpu {
 
 // Value v of element e, of an input at in[v][e], of an output at out[v][e]; an output may be an input.
 template <class F>
-struct CellRow {
-  std::array<const float*, cell::total(F::inputs)> in;
-  std::array<float*, cell::total(F::outputs)> out;
+struct CellRow;
+template <template <class> class F, class T>
+struct CellRow<F<T>> {
+  std::array<const T*, cell::total(F<T>::inputs)> in;
+  std::array<T*, cell::total(F<T>::outputs)> out;
 };
+
+template <template <class> class F>
+void cell_row(const CellRow<F<double>>& row, std::int64_t n) {
+  constexpr int inputs = cell::total(F<double>::inputs), outputs = cell::total(F<double>::outputs);
+  for (std::int64_t i = 0; i < n; ++i) {
+    double x[inputs], y[outputs];
+    for (int v = 0; v < inputs; ++v) x[v] = row.in[v][i];
+    F<double>()(x, y);
+    for (int v = 0; v < outputs; ++v) row.out[v][i] = canonical(y[v]);
+  }
+}
 
 template <template <class> class F>
 void cell_row(const CellRow<F<float>>& row, std::int64_t n) {

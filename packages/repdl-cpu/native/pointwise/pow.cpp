@@ -3,6 +3,7 @@
 
 #include "base/threads.hpp"
 #include "repdl/backend.hpp"
+#include "repdl/exact/doubles.hpp"
 #include "repdl/exact/powers.hpp"
 
 namespace repdl::cpu {
@@ -10,21 +11,28 @@ namespace {
 
 constexpr std::int64_t pow_grain = 1 << 11;  // elements worth a thread
 
+void evaluate(float exponent, const float* x, float* y, std::int64_t n) {
+  exact::evaluate(exact::Pow(exponent), x, y, n);
+}
+void evaluate(double exponent, const double* x, double* y, std::int64_t n) {
+  for (std::int64_t i = 0; i < n; ++i) y[i] = canonical(exact::pow(x[i], exponent));
+}
+
 // The exponent is rounded, and its constants computed, where the environment is IEEE's.
+template <class T>
 void pow(const Tensor& input, double given, const Tensor& output, const ExecContext& exec) {
-  const float* x = input.as<float>();
-  float* y = output.as<float>();
+  const T* x = input.as<T>();
+  T* y = output.as<T>();
   parallel_for(output.count(), pow_grain, exec.threads, [&](std::int64_t begin, std::int64_t end) {
-    const float exponent = static_cast<float>(given);
+    const T exponent = static_cast<T>(given);
     const auto loop = [&](const auto& power) {
       for (std::int64_t i = begin; i < end; ++i) y[i] = canonical(power(x[i]));
     };
-    if (!exact::with_plain_power(exponent, loop))
-      exact::evaluate(exact::Pow(exponent), x + begin, y + begin, end - begin);
+    if (!exact::with_plain_power(exponent, loop)) evaluate(exponent, x + begin, y + begin, end - begin);
   });
 }
 
-const AddKernel pow_kernel = add_kernel<&pow>("pow", DType::float32, Layout::flat);
+const AddKernel pow_kernels = add_kernels<&pow<float>, &pow<double>>("pow", Layout::flat);
 
 }  // namespace
 }  // namespace repdl::cpu

@@ -7,10 +7,11 @@
 namespace repdl::cpu {
 
 // The largest element that is not NaN; -inf if there is none.
-inline float row_max(const float* x, std::int64_t n) {
+template <class T>
+T row_max(const T* x, std::int64_t n) {
   constexpr int lanes = 64;
-  float best[lanes];
-  for (float& b : best) b = -std::numeric_limits<float>::infinity();
+  T best[lanes];
+  for (T& b : best) b = -std::numeric_limits<T>::infinity();
   std::int64_t i = 0;
   for (; i + lanes <= n; i += lanes)
     for (int l = 0; l < lanes; ++l) best[l] = x[i + l] > best[l] ? x[i + l] : best[l];

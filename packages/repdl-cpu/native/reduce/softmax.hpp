@@ -5,21 +5,35 @@
 #include "reduce/row_max.hpp"
 #include "base/prefetch.hpp"
 #include "reduce/row_sum.hpp"
+#include "repdl/exact/doubles.hpp"
 #include "simd/row_loop.hpp"
 
 namespace repdl::cpu {
 
+template <class T>
 struct RowExp {
-  float max, sum;
+  T max, sum;
 };
 
 // e[i] = exp(x[i] - max) for i < n, each given to keep(i, part, e) once, and their sum.
 template <class Keep>
-RowExp exp_row(const float* x, std::int64_t n, const Contract& contract, const Keep& keep) {
+RowExp<float> exp_row(const float* x, std::int64_t n, const Contract& contract, const Keep& keep) {
   const float m = row_max(x, n) + 0.0f;  // of equal zeros, +0
   const float sum = sum_each(n, contract, [=](std::int64_t i, auto part) {
     const Vec e = exp(part.load(x + i) - Vec::set1(m));
     keep(i, part, e);
+    return e;
+  });
+  return {m, sum};
+}
+
+// The same of doubles; keep(i, e).
+template <class Keep>
+RowExp<double> exp_row(const double* x, std::int64_t n, const Contract& contract, const Keep& keep) {
+  const double m = row_max(x, n) + 0.0;
+  const double sum = sum_of(n, contract, [=](std::int64_t i) {
+    const double e = exact::exp(x[i] - m);
+    keep(i, e);
     return e;
   });
   return {m, sum};

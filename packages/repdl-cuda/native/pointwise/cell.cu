@@ -10,12 +10,12 @@ namespace {
 
 constexpr int threads = 256;
 
-template <class F>
+template <class F, class T>
 __global__ void __launch_bounds__(threads) cell_elements(cell::Values<F> values) {
   const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * threads + threadIdx.x;
   if (i >= values.rows * values.size) return;
   const std::int64_t row = i / values.size, e = i % values.size;
-  float x[cell::Values<F>::inputs], y[cell::Values<F>::outputs];
+  T x[cell::Values<F>::inputs], y[cell::Values<F>::outputs];
 #pragma unroll
   for (int v = 0; v < cell::Values<F>::inputs; ++v) x[v] = values.in[v][row * values.in_row[v] + e];
   F()(x, y);
@@ -24,10 +24,10 @@ __global__ void __launch_bounds__(threads) cell_elements(cell::Values<F> values)
 }
 
 struct CellLoop {
-  template <template <class> class F>
-  static void run(const cell::Values<F<float>>& values, const ExecContext& exec) {
+  template <template <class> class F, class T>
+  static void run(const cell::Values<F<T>>& values, const ExecContext& exec) {
     const std::int64_t blocks = ceil_div(values.rows * values.size, threads);
-    launch(exec.op, cell_elements<F<float>>, {blocks}, threads, 0, stream_of(exec), values);
+    launch(exec.op, cell_elements<F<T>, T>, {blocks}, threads, 0, stream_of(exec), values);
   }
 };
 

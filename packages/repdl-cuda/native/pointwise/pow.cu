@@ -7,19 +7,24 @@
 #include "base/rounded_on_host.hpp"
 #include "pointwise/elements.hpp"
 #include "repdl/backend.hpp"
+#include "repdl/exact/doubles.hpp"
 #include "repdl/exact/powers.hpp"
 
 namespace repdl::cuda {
 namespace {
 
 // A power of few operations (exact/powers.hpp).
-template <class F>
+template <class F, class T>
 struct Plain : pointwise::Arithmetic {
-  __device__ float operator()(float x) const { return F()(x); }
+  __device__ T operator()(T x) const { return F()(x); }
 };
 
+template <class T>
+struct Power;
+
 // Any other: pow.hpp's of one exponent.
-struct Power : pointwise::Scalars {
+template <>
+struct Power<float> : pointwise::Scalars {
   exact::Pow fast;
   explicit Power(double exponent) : fast(static_cast<float>(exponent)) {}
   __device__ float operator()(float x) const {
@@ -27,18 +32,28 @@ struct Power : pointwise::Scalars {
     const float result = fast.fast(x, uncertain);
     return uncertain == 0 ? result : exact::pow_accurate(x, fast.p);
   }
+  float exponent() const { return fast.p; }
 };
 
+template <>
+struct Power<double> : pointwise::Scalars {
+  double p;
+  explicit Power(double exponent) : p(exponent) {}
+  __device__ double operator()(double x) const { return exact::pow(x, p); }
+  double exponent() const { return p; }
+};
+
+template <class T>
 void pow(const Tensor& input, double exponent, const Tensor& output, const ExecContext& exec) {
   const std::array<const Tensor*, 1> operands = {&input};
-  const Power power = rounded_on_host<Power>(exponent);
-  const bool plain = exact::with_plain_power(power.fast.p, [&](const auto& f) {
-    run_elements<float>(exec, operands, output, Plain<std::decay_t<decltype(f)>>());
+  const auto power = rounded_on_host<Power<T>>(exponent);
+  const bool plain = exact::with_plain_power(power.exponent(), [&](const auto& f) {
+    run_elements<T>(exec, operands, output, Plain<std::decay_t<decltype(f)>, T>());
   });
-  if (!plain) run_elements<float>(exec, operands, output, power);
+  if (!plain) run_elements<T>(exec, operands, output, power);
 }
 
-const AddKernel pow_kernel = add_kernel<&pow>("pow", DType::float32, Layout::flat);
+const AddKernel pow_kernels = add_kernels<&pow<float>, &pow<double>>("pow", Layout::flat);
 
 }  // namespace
 }  // namespace repdl::cuda

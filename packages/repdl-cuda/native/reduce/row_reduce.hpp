@@ -55,16 +55,17 @@ __device__ void cache_row(const T* x, T* cached, std::int64_t n) {
 
 // The largest of a row that is not NaN, -inf if there is none, a zero as +0; the row is cached as read_row does. All
 // threads of a CUDA block of whole warps along x call it, and all get the result.
+template <class T>
 struct RowMax {
-  float of_warp[32];
+  T of_warp[32];
 };
-template <bool caches>
-__device__ float row_max(const float* x, float* cached, std::int64_t n) {
-  auto& of_warp = shared<RowMax>().of_warp;
-  float best = -exact::infinity();
-  read_row<caches>(x, cached, n, [&](float value) { best = value > best ? value : best; });
+template <bool caches, class T>
+__device__ T row_max(const T* x, T* cached, std::int64_t n) {
+  auto& of_warp = shared<RowMax<T>>().of_warp;
+  T best = -exact::infinity();
+  read_row<caches>(x, cached, n, [&](T value) { best = value > best ? value : best; });
   for (int half = 16; half > 0; half /= 2) {
-    const float other = __shfl_down_sync(full_warp_mask, best, half);
+    const T other = __shfl_down_sync(full_warp_mask, best, half);
     best = other > best ? other : best;
   }
   if (threadIdx.x % warp_size == 0) of_warp[threadIdx.x / warp_size] = best;
@@ -72,7 +73,7 @@ __device__ float row_max(const float* x, float* cached, std::int64_t n) {
   best = of_warp[0];
   for (unsigned w = 1; w < blockDim.x / warp_size; ++w) best = of_warp[w] > best ? of_warp[w] : best;
   __syncthreads();
-  return best + 0.0f;
+  return best + T(0);
 }
 
 // y[i + q] = canonical(result(q, load(i, width))) for every i < n and q < width: by packs where `whole`, by all threads

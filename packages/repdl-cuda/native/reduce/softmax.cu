@@ -4,10 +4,11 @@
 //     m = max(x[i, :]);  e = exp(x[i, :] - m);  s = sum(e)
 //     y[i, :] = e / s  or  (x[i, :] - m) - log(s)
 //
-// A row of up to 32 blocks of v1 is kept in registers (register_rows.hpp). Of others a CUDA block takes a row, and
-// caches it in shared memory if it is short enough (row_reduce.hpp).
+// A row of up to 32 blocks of v1 is kept in registers (register_rows.hpp), of floats. Of others a CUDA block takes a
+// row, and caches it in shared memory if it is short enough (row_reduce.hpp).
 #include "reduce/register_rows.hpp"
 #include "reduce/row_reduce.hpp"
+#include "repdl/exact/doubles.hpp"
 #include "repdl/exact/exp.hpp"
 #include "repdl/exact/log.hpp"
 #include "repdl/shape/around.hpp"
@@ -17,76 +18,76 @@ namespace {
 
 constexpr int most_threads = 256;  // __launch_bounds__ with two blocks: without the number ptxas spills
 
-template <bool caches>
+template <class T, bool caches>
 __global__ void __launch_bounds__(most_threads, 2)
-    softmax_rows(const float* __restrict__ inputs, float* __restrict__ outputs, std::int64_t n, SumOrder order) {
-  const float* x = inputs + blockIdx.x * n;
-  float* y = outputs + blockIdx.x * n;
-  float* e = caches ? dynamic_shared<float>() : y;
-  const float m = row_max<caches>(x, e, n);
-  float s;
+    softmax_rows(const T* __restrict__ inputs, T* __restrict__ outputs, std::int64_t n, SumOrder order) {
+  const T* x = inputs + blockIdx.x * n;
+  T* y = outputs + blockIdx.x * n;
+  T* e = caches ? dynamic_shared<T>() : y;
+  const T m = row_max<caches>(x, e, n);
+  T s;
   if constexpr (caches) {
-    with_packs<float>(whole_packs(n, e), [&](auto width) {
+    with_packs<T>(whole_packs(n, e), [&](auto width) {
       each_pack<width(), 1>(
           n, [&](std::int64_t i) { return load_pack<width()>(e + i); },
           [&](std::int64_t i, auto pack) {
-            for (float& value : pack.of) value = exact::exp(value - m);
+            for (T& value : pack.of) value = exact::exp(value - m);
             store_pack(e + i, pack);
           });
     });
     __syncthreads();
-    s = row_sum<float>(n, order, [=](std::int64_t i) { return e[i]; });
+    s = row_sum<T>(n, order, [=](std::int64_t i) { return e[i]; });
   } else {
-    s = row_sum<float>(n, order, [=](std::int64_t i) { return y[i] = exact::exp(x[i] - m); });
+    s = row_sum<T>(n, order, [=](std::int64_t i) { return y[i] = exact::exp(x[i] - m); });
   }
   write_row(
       y, n, whole_packs(n, e, y), [=](std::int64_t i, auto width) { return load_pack<width()>(e + i); },
       [=](int q, const auto& of) { return of.of[q] / s; });
 }
 
-template <bool caches>
+template <class T, bool caches>
 __global__ void __launch_bounds__(most_threads, 2)
-    log_softmax_rows(const float* inputs, float* outputs, std::int64_t n, SumOrder order) {
-  const float* given = inputs + blockIdx.x * n;
-  float* y = outputs + blockIdx.x * n;
-  const float* x = caches ? dynamic_shared<float>() : given;
-  const float m = row_max<caches>(given, dynamic_shared<float>(), n);
-  const float log_s = exact::log(row_sum<float>(n, order, [=](std::int64_t i) { return exact::exp(x[i] - m); }));
+    log_softmax_rows(const T* inputs, T* outputs, std::int64_t n, SumOrder order) {
+  const T* given = inputs + blockIdx.x * n;
+  T* y = outputs + blockIdx.x * n;
+  const T* x = caches ? dynamic_shared<T>() : given;
+  const T m = row_max<caches>(given, dynamic_shared<T>(), n);
+  const T log_s = exact::log(row_sum<T>(n, order, [=](std::int64_t i) { return exact::exp(x[i] - m); }));
   write_row(
       y, n, whole_packs(n, x, y), [=](std::int64_t i, auto width) { return load_pack<width()>(x + i); },
       [=](int q, const auto& of) { return (of.of[q] - m) - log_s; });
 }
 
-template <bool caches>
+template <class T, bool caches>
 __global__ void __launch_bounds__(most_threads, 2)
-    softmax_gradients(const float* grads, const float* outputs, float* results, std::int64_t n, SumOrder order) {
-  const float *grad = grads + blockIdx.x * n, *y = outputs + blockIdx.x * n;
+    softmax_gradients(const T* grads, const T* outputs, T* results, std::int64_t n, SumOrder order) {
+  const T *grad = grads + blockIdx.x * n, *y = outputs + blockIdx.x * n;
   if constexpr (caches) {
-    float* cached = dynamic_shared<float>();
+    T* cached = dynamic_shared<T>();
     cache_row(grad, cached, n);
     cache_row(y, cached + n, n);
     grad = cached, y = cached + n;
     __syncthreads();
   }
-  float* to = results + blockIdx.x * n;
-  const float t = row_sum<float>(n, order, [=](std::int64_t i) { return mul(grad[i], y[i]); });
+  T* to = results + blockIdx.x * n;
+  const T t = row_sum<T>(n, order, [=](std::int64_t i) { return mul(grad[i], y[i]); });
   write_row(
       to, n, whole_packs(n, grad, y, to),
       [=](std::int64_t i, auto width) { return two_packs<width()>(grad + i, y + i); },
       [=](int q, const auto& of) { return mul(of.first.of[q] - t, of.second.of[q]); });
 }
 
-template <bool caches>
+template <class T, bool caches>
 __global__ void __launch_bounds__(most_threads, 2)
-    log_softmax_gradients(const float* grads, const float* outputs, float* results, std::int64_t n, SumOrder order) {
-  const float *grad = grads + blockIdx.x * n, *y = outputs + blockIdx.x * n;
+    log_softmax_gradients(const T* grads, const T* outputs, T* results, std::int64_t n, SumOrder order) {
+  const T *grad = grads + blockIdx.x * n, *y = outputs + blockIdx.x * n;
   if constexpr (caches) {
-    cache_row(grad, dynamic_shared<float>(), n);
-    grad = dynamic_shared<float>();
+    cache_row(grad, dynamic_shared<T>(), n);
+    grad = dynamic_shared<T>();
     __syncthreads();
   }
-  float* to = results + blockIdx.x * n;
-  const float t = row_sum<float>(n, order, [=](std::int64_t i) { return grad[i]; });
+  T* to = results + blockIdx.x * n;
+  const T t = row_sum<T>(n, order, [=](std::int64_t i) { return grad[i]; });
   write_row(
       to, n, whole_packs(n, grad, y, to),
       [=](std::int64_t i, auto width) { return two_packs<width()>(grad + i, y + i); },
@@ -183,67 +184,76 @@ __global__ void __launch_bounds__(Rows::threads(1), Rows::at_once(1))
   });
 }
 
-using Forward = RowKernels<void (*)(const float*, float*, std::int64_t, SumOrder)>;
-using Backward = RowKernels<void (*)(const float*, const float*, float*, std::int64_t, SumOrder)>;
+template <class T>
+using Forward = RowKernels<void (*)(const T*, T*, std::int64_t, SumOrder)>;
+template <class T>
+using Backward = RowKernels<void (*)(const T*, const T*, T*, std::int64_t, SumOrder)>;
 
 // `kept`: the kernel of rows in registers, kept(RegisterRows<...>()).
-template <class Kept>
-void forward(const Forward& kernels, const Kept& kept, const Tensor& x, const Contract& contract, const Tensor& y,
+template <class T, class Kept>
+void forward(const Forward<T>& kernels, const Kept& kept, const Tensor& x, const Contract& contract, const Tensor& y,
              const ExecContext& exec) {
   if (y.count() == 0) return;
   const Around rows = rows_of(x);
   const SumOrder order(contract, rows.n);
-  if (in_registers(rows.n, order, 1))
-    with_register_rows<false>(rows.n, [&](auto how) {
-      launch_register_rows(kept(how), rows.outer, rows.n, exec, x.as<float>(), y.as<float>());
-    });
-  else
-    launch_rows<float>(kernels, 1, rows.outer, rows.n, row_threads(rows.n, order), exec, x.as<float>(), y.as<float>(),
-                       rows.n, order);
+  if constexpr (std::is_same_v<T, float>) {
+    if (in_registers(rows.n, order, 1))
+      return with_register_rows<false>(rows.n, [&](auto how) {
+        launch_register_rows(kept(how), rows.outer, rows.n, exec, x.as<float>(), y.as<float>());
+      });
+  }
+  launch_rows<T>(kernels, 1, rows.outer, rows.n, row_threads(rows.n, order), exec, x.as<T>(), y.as<T>(), rows.n, order);
 }
 
 // `values`: how many numbers an element of a row are cached.
-template <class Kept>
-void backward(const Backward& kernels, const Kept& kept, int values, const Tensor& grad, const Tensor& output,
+template <class T, class Kept>
+void backward(const Backward<T>& kernels, const Kept& kept, int values, const Tensor& grad, const Tensor& output,
               const Contract& contract, const Tensor& result, const ExecContext& exec) {
   if (result.count() == 0) return;
   const Around rows = rows_of(output);
   const SumOrder order(contract, rows.n);
-  if (in_registers(rows.n, order, values))
-    with_register_rows<false>(rows.n, [&](auto how) {
-      launch_register_rows(kept(how), rows.outer, rows.n, exec, grad.as<float>(), output.as<float>(),
-                           result.as<float>());
-    });
-  else
-    launch_rows<float>(kernels, values, rows.outer, rows.n, row_threads(rows.n, order), exec, grad.as<float>(),
-                       output.as<float>(), result.as<float>(), rows.n, order);
+  if constexpr (std::is_same_v<T, float>) {
+    if (in_registers(rows.n, order, values))
+      return with_register_rows<false>(rows.n, [&](auto how) {
+        launch_register_rows(kept(how), rows.outer, rows.n, exec, grad.as<float>(), output.as<float>(),
+                             result.as<float>());
+      });
+  }
+  launch_rows<T>(kernels, values, rows.outer, rows.n, row_threads(rows.n, order), exec, grad.as<T>(), output.as<T>(),
+                 result.as<T>(), rows.n, order);
 }
 
+template <class T>
 void softmax(const Tensor& x, std::int64_t, const Contract& contract, const Tensor& y, const ExecContext& exec) {
   const auto kept = [](auto how) { return softmax_in_registers<decltype(how)>; };
-  forward({softmax_rows<true>, softmax_rows<false>}, kept, x, contract, y, exec);
+  forward<T>({softmax_rows<T, true>, softmax_rows<T, false>}, kept, x, contract, y, exec);
 }
+template <class T>
 void log_softmax(const Tensor& x, std::int64_t, const Contract& contract, const Tensor& y, const ExecContext& exec) {
   const auto kept = [](auto how) { return log_softmax_in_registers<decltype(how)>; };
-  forward({log_softmax_rows<true>, log_softmax_rows<false>}, kept, x, contract, y, exec);
+  forward<T>({log_softmax_rows<T, true>, log_softmax_rows<T, false>}, kept, x, contract, y, exec);
 }
+template <class T>
 void softmax_backward(const Tensor& grad, const Tensor& output, std::int64_t, const Contract& contract,
                       const Tensor& result, const ExecContext& exec) {
   const auto kept = [](auto how) { return softmax_gradients_in_registers<decltype(how)>; };
-  backward({softmax_gradients<true>, softmax_gradients<false>}, kept, 2, grad, output, contract, result, exec);
+  backward<T>({softmax_gradients<T, true>, softmax_gradients<T, false>}, kept, 2, grad, output, contract, result, exec);
 }
+template <class T>
 void log_softmax_backward(const Tensor& grad, const Tensor& output, std::int64_t, const Contract& contract,
                           const Tensor& result, const ExecContext& exec) {
   const auto kept = [](auto how) { return log_softmax_gradients_in_registers<decltype(how)>; };
-  backward({log_softmax_gradients<true>, log_softmax_gradients<false>}, kept, 1, grad, output, contract, result, exec);
+  backward<T>({log_softmax_gradients<T, true>, log_softmax_gradients<T, false>}, kept, 1, grad, output, contract,
+              result, exec);
 }
 
-const AddKernel softmax_kernel = add_kernel<&softmax>("softmax", DType::float32, Layout::last);
-const AddKernel log_softmax_kernel = add_kernel<&log_softmax>("log_softmax", DType::float32, Layout::last);
-const AddKernel softmax_backward_kernel =
-    add_kernel<&softmax_backward>("softmax_backward", DType::float32, Layout::last);
-const AddKernel log_softmax_backward_kernel =
-    add_kernel<&log_softmax_backward>("log_softmax_backward", DType::float32, Layout::last);
+const AddKernel softmax_kernels = add_kernels<&softmax<float>, &softmax<double>>("softmax", Layout::last);
+const AddKernel log_softmax_kernels =
+    add_kernels<&log_softmax<float>, &log_softmax<double>>("log_softmax", Layout::last);
+const AddKernel softmax_backward_kernels =
+    add_kernels<&softmax_backward<float>, &softmax_backward<double>>("softmax_backward", Layout::last);
+const AddKernel log_softmax_backward_kernels =
+    add_kernels<&log_softmax_backward<float>, &log_softmax_backward<double>>("log_softmax_backward", Layout::last);
 
 }  // namespace
 }  // namespace repdl::cuda

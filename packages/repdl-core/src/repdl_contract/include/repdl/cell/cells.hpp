@@ -5,12 +5,13 @@
 //   op                  its name
 //   inputs, outputs     how many values of an element each tensor of the op's schema holds: a tensor with k of them
 //                       is (rows, k * size), and value j of element e stands in column j * size + e
-//   operator()(x, y)    the values of one element, those of all tensors one after the other, in T, which is float or
-//                       a vector of floats of a CPU
+//   operator()(x, y)    the values of one element, those of all tensors one after the other, in T: float,
+//                       double or a vector of floats of a CPU
 //
 // Both backends have a loop that is put around all of them (entry.hpp).
 #pragma once
 
+#include "repdl/exact/doubles.hpp"
 #include "repdl/exact/sigmoid.hpp"
 #include "repdl/exact/tanh.hpp"
 #include "repdl/pointwise/function.hpp"

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cmath>
+#include <type_traits>
 
 #include "repdl/contract/bits.hpp"
 
@@ -15,37 +16,43 @@ REPDL_HD inline float cube(float x) {
   return x - x == 0.0f ? result : mul(mul(x, x), x);
 }
 
+template <class T>
 struct Identity {
-  REPDL_HD float operator()(float x) const { return x; }
+  REPDL_HD T operator()(T x) const { return x; }
 };
+template <class T>
 struct Square {
-  REPDL_HD float operator()(float x) const { return mul(x, x); }
+  REPDL_HD T operator()(T x) const { return mul(x, x); }
 };
 struct Cube {
   REPDL_HD float operator()(float x) const { return cube(x); }
 };
+template <class T>
 struct Inverse {
-  REPDL_HD float operator()(float x) const { return 1.0f / x; }
+  REPDL_HD T operator()(T x) const { return T(1) / x; }
 };
-struct Root {  // + 0.0f, as the root of -0 is +0 here
-  REPDL_HD float operator()(float x) const { return x == -infinity() ? infinity() : std::sqrt(x + 0.0f); }
+template <class T>
+struct Root {  // + 0, as the root of -0 is +0 here
+  REPDL_HD T operator()(T x) const { return x == -infinity() ? static_cast<T>(infinity()) : std::sqrt(x + T(0)); }
 };
 
-// Calls body(f) with a function f for x -> x**p, but for NaN's bits, if p is one of these.
-template <class Body>
-inline bool with_plain_power(float p, const Body& body) {
-  if (p == 1.0f)
-    body(Identity());
-  else if (p == 2.0f)
-    body(Square());
-  else if (p == 3.0f)
+// Calls body(f) with a function f for x -> x**p, but for NaN's bits, if p is one of these; of floats the cube too.
+template <class T, class Body>
+inline bool with_plain_power(T p, const Body& body) {
+  if (p == T(1))
+    body(Identity<T>());
+  else if (p == T(2))
+    body(Square<T>());
+  else if (p == T(-1))
+    body(Inverse<T>());
+  else if (p == T(0.5))
+    body(Root<T>());
+  else if constexpr (std::is_same_v<T, float>) {
+    if (p != 3.0f) return false;
     body(Cube());
-  else if (p == -1.0f)
-    body(Inverse());
-  else if (p == 0.5f)
-    body(Root());
-  else
+  } else {
     return false;
+  }
   return true;
 }
 
