@@ -32,10 +32,13 @@ HEADING = "## Ops\n"
 
 def lists() -> dict[Path, dict[str, Iterable[str]]]:
     """Page -> first cell of a row of a table -> the names that the second one begins with."""
-    double = {name for name in repdl.ops.__all__ if name not in OPS or OPS[name].takes(torch.float64)}
     of = {name: getattr(repdl.ops, name).__module__.rpartition(".")[2] for name in repdl.ops.__all__}
     losses = ("embedding_losses", "likelihoods", "losses", "margins")
-    exact = {name for name, module in of.items() if module in ("unary", "pow") and name not in double}
+    exact = {
+        name
+        for name, module in of.items()
+        if module in ("unary", "pow") and "correctly rounded" in (getattr(repdl.ops, name).__doc__ or "")
+    }
     layers = {c for c in vars(modules).values() if isinstance(c, type) and issubclass(c, Layer) and c is not Layer}
     steps = [name for name in repdl.ops.__all__ if name in OPS and OPS[name].mutates]
     optimizers = [c.__name__ for c in vars(repdl.optim).values() if isinstance(c, type)]
@@ -49,7 +52,6 @@ def lists() -> dict[Path, dict[str, Iterable[str]]]:
             "[correctly rounded functions](../correctly-rounded-functions.md)": exact,
             "activations": [name for name, module in of.items() if module in ("activation", "rectifiers", "smooth")],
             "losses of elements": [name for name, module in of.items() if module in losses],
-            "not in float64": of.keys() - double,
             "layers (repdl-nn)": [layer.__name__ for layer in layers],
             "optimizers (repdl-optim)": optimizers,
             "their steps": steps,

@@ -18,9 +18,9 @@ from repdl.errors import DTypeError, check_dtype, conversion
 
 FLOATS_16_BIT = (torch.bfloat16, torch.float16)
 SINGLE = (torch.float32, *FLOATS_16_BIT)
-"""What transcendental functions take."""
+"""What autocast converts, and what ops without float64 take."""
 ALL = (torch.float32, torch.float64, *FLOATS_16_BIT)
-"""What every other op takes."""
+"""What an op takes."""
 
 
 @dataclass(frozen=True)

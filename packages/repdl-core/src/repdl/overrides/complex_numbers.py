@@ -103,7 +103,7 @@ def _shown(dtype: torch.dtype) -> str:
 
 def polar(abs: Tensor, angle: Tensor) -> Tensor:
     """`abs * cos(angle) + abs * sin(angle) i`"""
-    check_dtype("polar", (torch.float32,), abs=abs, angle=angle)
+    check_dtype("polar", (torch.float32, torch.float64), abs=abs, angle=angle)
     do_not_cache()
     return _joined(ops.mul(abs, ops.cos(angle)), ops.mul(abs, ops.sin(angle)))
 

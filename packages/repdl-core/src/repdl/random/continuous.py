@@ -255,7 +255,7 @@ def exponential_(tensor: Tensor, lambd: float = 1.0, *, generator: Generator | N
 
 
 def log_normal_(tensor: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Generator | None = None) -> Tensor:
-    """Fill with the exponentials of normal numbers, in place: float32 or 16-bit floats; returns the tensor.
+    """Fill with the exponentials of normal numbers, in place: float32, float64 or 16-bit floats; returns the tensor.
 
     Raises:
         OutOfRangeError, UnsupportedError: unless std > 0 and both are finite; nothing is drawn.
@@ -268,12 +268,12 @@ def log_normal_(tensor: Tensor, mean: float = 1.0, std: float = 2.0, *, generato
     draws.takes(name, "exp", tensor.dtype)
     if tensor.is_meta:
         return tensor
-    like = draws.blank(tensor.shape, torch.float32, tensor.device)
+    like = draws.blank(tensor.shape, _wide(tensor.dtype), tensor.device)
     return tensor.copy_(cast(ops.exp(draws.draw(name, "normal", like, generator, mean, std)), tensor.dtype))
 
 
 def cauchy_(tensor: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Generator | None = None) -> Tensor:
-    """Fill with Cauchy numbers, in place: float32 or 16-bit floats; returns the tensor.
+    """Fill with Cauchy numbers, in place: float32, float64 or 16-bit floats; returns the tensor.
 
     Raises:
         OutOfRangeError, UnsupportedError: unless sigma > 0 and both are finite; nothing is drawn.
@@ -286,12 +286,22 @@ def cauchy_(tensor: Tensor, median: float = 0.0, sigma: float = 1.0, *, generato
     draws.takes(name, "sin", tensor.dtype)
     if tensor.is_meta:
         return tensor
-    (word,) = draws.words(name, tensor.shape, tensor.device, generator, 1)
-    turn = constant(rounded(_PI, torch.float32) * 2.0**-32, torch.float32, tensor.device)
-    t = ops.mul(floating(word, torch.float32), turn, ANY_CONTRACT)
+    dtype = _wide(tensor.dtype)
+    if dtype is torch.float64:
+        high, low = draws.words(name, tensor.shape, tensor.device, generator, 2)
+        word, unit = high.to(torch.int64) << 32 | low.to(torch.int64) & 0xFFFFFFFF, 2.0**-64
+    else:
+        (word,), unit = draws.words(name, tensor.shape, tensor.device, generator, 1), 2.0**-32
+    turn = constant(rounded(_PI, dtype) * unit, dtype, tensor.device)
+    t = ops.mul(floating(word, dtype), turn, ANY_CONTRACT)
     ratio = ops.div(ops.sin(t), ops.cos(t), ANY_CONTRACT)
-    middle = constant(median, torch.float32, tensor.device).expand(tensor.shape)
+    middle = constant(median, dtype, tensor.device).expand(tensor.shape)
     return tensor.copy_(cast(ops.add_alpha(middle, ratio, sigma, ANY_CONTRACT), tensor.dtype))
+
+
+def _wide(dtype: torch.dtype) -> torch.dtype:
+    """The dtype of the arithmetic."""
+    return torch.float64 if dtype is torch.float64 else torch.float32
 
 
 _PI = float.fromhex("0x1.921fb54442d18p+1")

@@ -27,9 +27,11 @@ def _weights(given: Mapping[str, Tensor], suffix: str) -> dict[str, Tensor | Non
 
 
 @functools.lru_cache(maxsize=64)
-def _layer(make: Callable[..., Layer], sizes: tuple[int, ...], options: tuple[tuple[str, Any], ...]) -> Layer:
+def _layer(
+    make: Callable[..., Layer], sizes: tuple[int, ...], dtype: torch.dtype, options: tuple[tuple[str, Any], ...]
+) -> Layer:
     """A layer of RepDL without memory, for its checks and its loops."""
-    layer = make(*sizes[:2], **dict(options), device="meta")
+    layer = make(*sizes[:2], **dict(options), device="meta", dtype=dtype)
     layer._update_flat_weights = lambda: None  # type: ignore[method-assign]
     return layer
 
@@ -59,7 +61,7 @@ def _run(
     if hidden != rows:
         options["proj_size"] = hidden
         names.append(_NAMES[4])
-    layer = copy(_layer(make, (params[0].shape[1], rows), tuple(options.items())))
+    layer = copy(_layer(make, (params[0].shape[1], rows), params[0].dtype, tuple(options.items())))
     directions = ("", "_reverse") if bidirectional else ("",)
     places = itertools.product(range(num_layers), directions, names)
     given = {f"{name}_l{number}{direction}": tensor for (number, direction, name), tensor in zip(places, params)}

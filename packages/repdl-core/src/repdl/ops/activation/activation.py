@@ -5,7 +5,6 @@ from __future__ import annotations
 from torch import Tensor
 
 from repdl.contract import ContractLike
-from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import UnsupportedError, check
 from repdl.ops.activation.smooth import selu
 from repdl.ops.common import applied
@@ -61,14 +60,12 @@ pointwise(
     "silu(Tensor input) -> Tensor",
     Slope("`g * (s * (1 + x * (1 - s)))`, s = `sigmoid(x)`", _silu_second),
     family="activation",
-    dtypes=Dtypes(SINGLE),
     order="`x * sigmoid(x)`",
 )
 pointwise(
     "elu(Tensor input, float alpha) -> Tensor",
     Slope("g if x > 0, else `g * (exp(x) * alpha)`", _elu_second),
     family="activation",
-    dtypes=Dtypes(SINGLE),
     order="x if x > 0, else `expm1(x) * alpha`",
     cases=[(1.0,), (-0.3,)],
 )
@@ -80,7 +77,6 @@ pointwise(
         _gelu_second,
     ),
     family="activation",
-    dtypes=Dtypes(SINGLE),
     check_options=_check_kind,
     order="none: `(x * 0.5) * (1 + erf(x * sqrt(1/2)))`; tanh: `(x * 0.5) * (1 + t)`, t = `tanh((x + ((x * x) * x) * "
     "0.044715) * sqrt(2 / pi))`",
@@ -111,7 +107,6 @@ pointwise(
     "softplus(Tensor input, float beta, float threshold) -> Tensor",
     Slope("g if z > threshold, else `g * sigmoid(z)`, z = `x * beta`", _softplus_second),
     family="activation",
-    dtypes=Dtypes(SINGLE),
     autocast=FLOAT32_ON_CUDA,
     order="x if z > threshold, else `log1p(exp(z)) / beta`, z = `x * beta`",
     cases=[(1.0, 20.0), (0.7, 2.0)],

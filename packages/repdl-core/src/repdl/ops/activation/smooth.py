@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from repdl.contract import ContractLike
-from repdl.dtypes import SINGLE, Dtypes
+from repdl.dtypes import Dtypes
 from repdl.dtypes.rounding import is_zero
 from repdl.errors import check
 from repdl.ops.common import applied, normalize_dim
@@ -42,7 +42,6 @@ pointwise(
         lambda h, g, x, alpha: _up_to_zero(x, h * g, f.exp(f.minimum(x, 0) / alpha) / alpha),
     ),
     family="activation",
-    dtypes=Dtypes(SINGLE),
     order="x if x > 0, else `expm1(x / alpha) * alpha`",
     cases=[(1.0,), (0.3,)],
 )
@@ -53,21 +52,18 @@ pointwise(
         lambda h, g, x: _up_to_zero(x, h * g, f.exp(f.minimum(x, 0)) * _SELU),
     ),
     family="activation",
-    dtypes=Dtypes(SINGLE),
     order=f"`x * 1.0507009873554805` if x > 0, else `expm1(x) * {_SELU}`",
 )
 pointwise(
     "logsigmoid(Tensor input) -> Tensor",
     {"input": lambda g, x: g * f.sigmoid(-x)},
     family="activation",
-    dtypes=Dtypes(SINGLE),
     order="`minimum(x, 0) - log1p(exp(-abs(x)))`",
 )
 pointwise(
     "mish(Tensor input) -> Tensor",
     Slope("`g * (t + (x * sigmoid(x)) * (1 - t * t))`, t = `tanh(log1p(exp(x)))`", _mish_second),
     family="activation",
-    dtypes=Dtypes(SINGLE),
     order="`x * tanh(log1p(exp(x)))`",
 )
 pointwise(
@@ -80,7 +76,6 @@ pointwise(
     "tanhshrink(Tensor input) -> Tensor",
     {"input": lambda g, x: g * f.square(f.tanh(x))},
     family="activation",
-    dtypes=Dtypes(SINGLE),
     order="`x - tanh(x)`",
 )
 
@@ -111,7 +106,7 @@ composite(
     _glu_formula,
     calls=("mul", "sigmoid"),
     check=_check_glu,
-    dtypes=Dtypes(SINGLE),
+    dtypes=Dtypes(),
     family="activation",
 )
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from repdl.contract import ContractLike
-from repdl.dtypes import SINGLE, Dtypes
+from repdl.dtypes import ALL, Dtypes
 from repdl.errors import UnsupportedError, check, check_dtype, check_size
 from repdl.generators.draws import blank, draw
 from repdl.generators.generator import Generator, chosen
@@ -42,7 +42,7 @@ def _define(name: str, double_backward: Callable[..., Any]) -> Callable[[Tensor,
         fake=lambda grad: grad.new_empty(grad.shape),
         gradients={("grad", "output"): double_backward},
         family="softmax",
-        dtypes=Dtypes(SINGLE),
+        dtypes=Dtypes(),
     )
     return define(
         name,
@@ -51,7 +51,7 @@ def _define(name: str, double_backward: Callable[..., Any]) -> Callable[[Tensor,
         fake=lambda input: input.new_empty(input.shape),
         gradients={"input": f"{name}_backward"},
         family="softmax",
-        dtypes=Dtypes(SINGLE),
+        dtypes=Dtypes(),
         autocast=FLOAT32_ON_CUDA,
     )
 
@@ -106,7 +106,7 @@ def softmax(
     axis: int | None = None,
     contract: ContractLike = None,
 ) -> Tensor:
-    """`exp(input) / sum(exp(input))` along `dim`, any shape, float32 or 16-bit floats. `axis` is another name of `dim`.
+    """`exp(input) / sum(exp(input))` along `dim`, any shape, any floating-point dtype. `axis` is another name of `dim`.
 
     Raises:
         UnsupportedError: if `dim` is None, which torch deprecates, or `dtype` is no dtype of the contract.
@@ -124,7 +124,7 @@ def softmin(
     *,
     contract: ContractLike = None,
 ) -> Tensor:
-    """`softmax(-input, dim)`, any shape, float32 or 16-bit floats.
+    """`softmax(-input, dim)`, any shape, any floating-point dtype.
 
     Raises:
         UnsupportedError: if `dim` is None, which torch deprecates, or `dtype` is no dtype of the contract.
@@ -144,7 +144,7 @@ def log_softmax(
     axis: int | None = None,
     contract: ContractLike = None,
 ) -> Tensor:
-    """The logarithm of `softmax(input, dim)` without its underflow, any shape, float32 or 16-bit floats.
+    """The logarithm of `softmax(input, dim)` without its underflow, any shape, any floating-point dtype.
     `axis` is another name of `dim`.
 
     Raises:
@@ -167,7 +167,7 @@ def gumbel_softmax(
 ) -> Tensor:
     """`softmax((logits + n) / tau, dim)` with a draw n from the Gumbel distribution, any shape.
 
-    float32 or 16-bit floats.
+    Any floating-point dtype.
 
     With `hard` it is 1 at the largest element of each row, the first of equal ones, and 0 elsewhere, up to a
     rounding, with the derivative of the soft one. `eps` has no effect, as in torch.
@@ -176,13 +176,13 @@ def gumbel_softmax(
         ShapeError: if `dim` does not exist; nothing is drawn.
     """
     op = "gumbel_softmax"
-    check_dtype(op, SINGLE, logits=logits)
+    check_dtype(op, ALL, logits=logits)
     chosen(op, generator)
     position, temperature = normalize_dim(op, dim, logits.dim()), as_float(op, "tau", tau)
     if eps != 1e-10:
         warnings.warn("gumbel_softmax: eps is deprecated by torch and has no effect", stacklevel=2)
-    wide = narrowed(logits, torch.float32)
-    like = blank(logits.shape, torch.float32, logits.device)
+    wide = logits if logits.dtype is torch.float64 else narrowed(logits, torch.float32)
+    like = blank(logits.shape, wide.dtype, logits.device)
     noise = _ops.neg(_ops.log(draw(op, "exponential", like, generator, 1.0)))
     scaled = _ops.div(_ops.add(wide, noise, contract), constant(temperature, wide.dtype, wide.device), contract)
     soft = _softmax(scaled, position, contract)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from repdl.callcache import NOT_READ, ValueRange
-from repdl.dtypes import FLOATS_16_BIT, SINGLE, Dtypes
+from repdl.dtypes import FLOATS_16_BIT, Dtypes
 from repdl.errors import check, check_dim, check_size
 from repdl.ops.common import constant, sum_to
 from repdl.ops.declare import POSITION, check_place, check_position, check_probability
@@ -187,7 +187,7 @@ _OPTIONS = (
     "str contract)"
 )
 _CALLS = ("add", "dropout", "matmul", "mul", "softmax", "where")
-_DTYPES = Dtypes(SINGLE, statistics=("factor",), integers=(POSITION,), bools=("mask",))
+_DTYPES = Dtypes(statistics=("factor",), integers=(POSITION,), bools=("mask",))
 
 attention: Callable[..., Tensor] = define(
     "attention",

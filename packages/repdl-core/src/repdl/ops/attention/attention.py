@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from repdl.contract import ContractLike, contract_name
-from repdl.dtypes import SINGLE, Dtypes
+from repdl.dtypes import ALL, Dtypes
 from repdl.errors import UnsupportedError, check, check_dtype, check_range, check_size, check_tensor_or_none
 from repdl.generators.generator import Generator, chosen
 from repdl.ops.attention._attention import as_heads, fits, weights_of
@@ -114,7 +114,7 @@ composite(
     _weights,
     calls=_CALLS,
     check=_check,
-    dtypes=Dtypes(SINGLE, integers=(POSITION,), bools=("mask",)),
+    dtypes=Dtypes(integers=(POSITION,), bools=("mask",)),
     autocast=LOWER,
     host=(POSITION,),
     family="attention",
@@ -152,7 +152,7 @@ _scaled_dot_product_attention: Callable[..., Tensor] = composite(
     _attention,
     calls=_CALLS,
     check=_check_attention,
-    dtypes=Dtypes(SINGLE, integers=(POSITION,), bools=("mask",)),
+    dtypes=Dtypes(integers=(POSITION,), bools=("mask",)),
     autocast=LOWER,
     host=(POSITION,),
     family="attention",
@@ -203,7 +203,7 @@ def _run(
     options = dropout_p, is_causal, None if scale is None else as_float(_OP, "scale", scale), enable_gqa
     source, position = chosen(_OP, generator), None
     if dropout_p:  # all that can be wrong is found before the generator goes on
-        check_dtype(_OP, SINGLE, query=query)
+        check_dtype(_OP, ALL, query=query)
         check_arguments(*tensors, bias, mask, None, *options, contract)
         position = source.position(math.prod(query.shape[:-1]) * key.shape[-2])
     return op(*tensors, bias, mask, position, *options, contract)
@@ -225,7 +225,7 @@ def scaled_dot_product_attention(
 ) -> Tensor:
     """`softmax(query @ key.T * scale + mask) @ value`: `(..., L, E), (..., S, E), (..., S, V) -> (..., L, V)`.
 
-    float32 or 16-bit floats. A query whose keys are all masked gets zeros.
+    Any floating-point dtype. A query whose keys are all masked gets zeros.
 
     Args:
         query, key, value: (..., H, length, size); leading dimensions broadcast.

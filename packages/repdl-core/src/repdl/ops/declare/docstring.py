@@ -8,8 +8,6 @@ from typing import Any
 
 import torch
 
-from repdl.registry.op import OPS
-
 _PAGES = "https://docs.pytorch.org/docs/stable/"
 _WIDTH = 120
 
@@ -31,7 +29,7 @@ def completed(function: Any, family: str, page: str, broadcasts: bool) -> str:
     name, text = function.__name__, inspect.cleandoc(function.__doc__)
     written = text.partition("\nRaises:")[2]
     types = {p.name: str(p.annotation) for p in inspect.signature(function).parameters.values()}
-    errors = "".join(f"\n    {error}" for error in _errors(name, types, written, broadcasts))
+    errors = "".join(f"\n    {error}" for error in _errors(types, written, broadcasts))
     if errors and not written:
         text += "\n\nRaises:"
     module = "torch.nn.functional" if hasattr(torch.nn.functional, name) else "torch"
@@ -41,7 +39,7 @@ def completed(function: Any, family: str, page: str, broadcasts: bool) -> str:
     return f"{text}{errors}\n\n{last}\n"
 
 
-def _errors(name: str, types: Mapping[str, str], written: str, broadcasts: bool) -> Iterator[str]:
+def _errors(types: Mapping[str, str], written: str, broadcasts: bool) -> Iterator[str]:
     """What a function raises by the names and types of its arguments, where the docstring does not say it."""
     if broadcasts:
         yield "ShapeError: if the shapes do not broadcast."
@@ -56,15 +54,10 @@ def _errors(name: str, types: Mapping[str, str], written: str, broadcasts: bool)
         yield "UnsupportedError: in a recomputation that would draw other numbers (`repdl.random.Generator.position`)."
     takes_tensors = any(kind in annotation for annotation in types.values() for kind in ("Tensor", "Operand"))
     if takes_tensors and "DTypeError" not in written:
-        yield _dtype_error(name, [p for p, annotation in types.items() if annotation.endswith("Tensor")])
+        yield _dtype_error([p for p, annotation in types.items() if annotation.endswith("Tensor")])
 
 
-def _dtype_error(name: str, tensors: list[str]) -> str:
-    op = OPS.get(name)
-    if op is None or op.storage is None or op.takes(torch.float64):
-        if len(tensors) == 1:
-            return f"DTypeError: if `{tensors[0]}` is of no dtype of the contract."
-        return "DTypeError, DeviceError: if dtypes or devices are not those of the contract."
+def _dtype_error(tensors: list[str]) -> str:
     if len(tensors) == 1:
-        return f"DTypeError: if `{tensors[0]}` is not of float32, bfloat16 or float16."
-    return "DTypeError, DeviceError: if a tensor is not of float32, bfloat16 or float16, or devices differ."
+        return f"DTypeError: if `{tensors[0]}` is of no dtype of the contract."
+    return "DTypeError, DeviceError: if dtypes or devices are not those of the contract."

@@ -37,9 +37,8 @@ def reduced(losses: Tensor, reduction: str, contract: str) -> Tensor:
 def element_loss(
     schema: str,
     formula: Callable[..., Any] | Written,
-    dtypes: Dtypes = Dtypes(),  # noqa: B008, it is frozen
-    reductions: tuple[str, ...] = REDUCTIONS,
     *,
+    reductions: tuple[str, ...] = REDUCTIONS,
     calls: str = "",
     check: Callable[..., None] | None = None,
     cases: Sequence[tuple[Any, ...]] | CaseSpec = ((),),
@@ -51,7 +50,7 @@ def element_loss(
     """Register `name(Tensor input, Tensor target, ..., str reduction, str contract)`, reduced after the formula.
 
     Args:
-        schema, dtypes, autocast, fixed, is_slope: as of `registry.composite`.
+        schema, autocast, fixed, is_slope: as of `registry.composite`.
         formula: an expression (`repdl.ops.declare.expression`) of x, the input, y, the target, other tensors and
             options, whose text is that of the contract; or `Written`, with `calls`, the ops that it calls.
         check: raises for shapes, arguments by name; without it all tensors broadcast.
@@ -85,7 +84,7 @@ def element_loss(
         run,
         calls=(*calls.split(), *stated.calls, "sum", "div"),
         check=check_arguments,
-        dtypes=dtypes,
+        dtypes=Dtypes(),
         autocast=autocast,
         fixed=fixed,
         is_slope=is_slope,

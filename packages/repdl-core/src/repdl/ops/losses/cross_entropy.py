@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from repdl.contract import ContractLike
-from repdl.dtypes import SINGLE, Dtypes
+from repdl.dtypes import Dtypes
 from repdl.errors import check, check_least_dim, check_size
 from repdl.ops.activation.softmax import log_softmax
 from repdl.ops.common import arithmetic, constant, narrowed, widened
@@ -43,7 +43,7 @@ define(
     gradients={"input": "cross_entropy_backward"},
     autocast=FLOAT32,
     fixed=("weight",),
-    dtypes=Dtypes(SINGLE, outputs=("input", "", "", ""), parameters=(("weight",),), integers=("target",)),
+    dtypes=Dtypes(outputs=("input", "", "", ""), parameters=(("weight",),), integers=("target",)),
 )
 
 
@@ -99,7 +99,7 @@ define(
     check_values=check_class_targets,
     fake=lambda input: input.new_empty(input.shape),
     gradients={("grad", "input"): _twice},
-    dtypes=Dtypes(SINGLE, statistics=("total_weight", "max", "sum"), parameters=(("weight",),), integers=("target",)),
+    dtypes=Dtypes(statistics=("total_weight", "max", "sum"), parameters=(("weight",),), integers=("target",)),
     is_slope=False,
     family="cross_entropy",
 )
@@ -151,7 +151,7 @@ composite(
     calls=("log_softmax", "mul", "add", "sub", "neg", "sum", "div"),
     check=_check_probabilities,
     fixed=("weight",),
-    dtypes=Dtypes(SINGLE),
+    dtypes=Dtypes(),
     autocast=FLOAT32,
     family="cross_entropy",
 )
@@ -194,7 +194,7 @@ composite(
     calls=("log_softmax", "nll_loss", "mul", "add", "sub", "neg", "sum", "div"),
     check=lambda input, target, weight, reduction: check_class_loss("cross_entropy", input, target, weight, reduction),
     fixed=("weight",),
-    dtypes=Dtypes(SINGLE, parameters=(("weight",),), integers=("target",)),
+    dtypes=Dtypes(parameters=(("weight",),), integers=("target",)),
     autocast=FLOAT32,
     family="cross_entropy",
 )
@@ -213,7 +213,7 @@ def cross_entropy(
     *,
     contract: ContractLike = None,
 ) -> Tensor:
-    """Cross entropy of logits `(N, C, ...), (N, ...) -> ()`, float32 or 16-bit floats.
+    """Cross entropy of logits `(N, C, ...), (N, ...) -> ()`, any floating-point dtype.
 
     Args:
         input: logits, (N, C, ...) or (C).

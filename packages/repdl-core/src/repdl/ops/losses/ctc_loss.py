@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from repdl.contract import ContractLike
-from repdl.dtypes import SINGLE, Dtypes
+from repdl.dtypes import Dtypes
 from repdl.errors import ArgumentError, check, check_dim, check_dtype, check_range, check_size
 from repdl.ops.common import check_index, floating, to_device
 from repdl.ops.declare import public
@@ -106,7 +106,7 @@ composite(
     _formula,
     calls=("embedding", "clamp", "add", "where", "neg", "div", "sum", *OPS["logsumexp"].calls),
     check=_check,
-    dtypes=Dtypes(SINGLE, integers=("targets", "input_lengths", "target_lengths")),
+    dtypes=Dtypes(integers=("targets", "input_lengths", "target_lengths")),
     autocast={"cpu": torch.float32},
 )
 
@@ -153,7 +153,7 @@ def ctc_loss(
     *,
     contract: ContractLike = None,
 ) -> Tensor:
-    """Connectionist temporal classification: `(T, N, C), (N, S), (N), (N) -> (N)`, reduced; float32 or 16-bit floats.
+    """Connectionist temporal classification: `(T, N, C), (N, S), (N), (N) -> (N)`, reduced; any floating-point dtype.
 
     The derivative with respect to `log_probs` is that of the loss; torch's is that of logits whose `log_softmax` they
     are, less it: through `log_softmax` both give the same. An infinite loss has none.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from torch import Tensor
 
 from repdl.contract import ContractLike
-from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import check, check_broadcasts_to, check_range, check_size
 from repdl.ops.common import constant, less_than
 from repdl.ops.declare import Expression, Number, Written, choose, f, named, pointwise, public
@@ -54,7 +53,6 @@ pointwise(
     {"input": _to_probability, "target": _to_target},
     letters={"y": "target"},
     family="losses",
-    dtypes=Dtypes(SINGLE),
     check_values=_check_probabilities,
     order="`(y - 1) * maximum(log1p(-x), -100) - y * maximum(log(x), -100)`, x from 0 to 1",
     cases=(),
@@ -112,7 +110,6 @@ def _gaussian(x: Expression, y: Expression, var: Expression, full: Expression, e
 element_loss(
     "binary_cross_entropy(Tensor input, Tensor target, Tensor? weight, str reduction, str contract) -> Tensor",
     Written(_binary_cross_entropy, "`binary_cross_entropy_elements(x, y)`, with weight w times w"),
-    Dtypes(SINGLE),
     calls="binary_cross_entropy_elements mul",
     cases=[(None,)],
     operands=("unit", "size"),
@@ -125,7 +122,6 @@ element_loss(
         "with log_input `exp(x) - y * x`, else `x - y * log(x + eps)`; with full, where y > 1, plus "
         "`(y * log(y) - y) + 0.5 * log(2 pi * y)`, else plus +0",
     ),
-    Dtypes(SINGLE),
     calls="exp log mul sub add where sign",
     cases=[(True, False, 1e-8), (False, True, 1e-8), (True, True, 1e-8)],
     operands=("any", "size"),
@@ -134,7 +130,6 @@ element_loss(
     "gaussian_nll_loss(Tensor input, Tensor target, Tensor var, bool full, float eps, str reduction, str contract) "
     "-> Tensor",
     _gaussian,
-    Dtypes(SINGLE),
     cases=[(False, 1e-6), (True, 0.25)],
     operands=("any", "any", "variance"),
     is_slope=lambda input, target, var, full, eps, *_: bool((var >= eps).all()),

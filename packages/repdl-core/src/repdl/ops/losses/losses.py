@@ -7,7 +7,6 @@ from typing import Any
 from torch import Tensor
 
 from repdl.contract import ContractLike
-from repdl.dtypes import SINGLE, Dtypes
 from repdl.dtypes.rounding import is_zero
 from repdl.errors import UnsupportedError, check
 from repdl.ops.declare import Expression, Written, choose, f, guarded, infinite, named, public
@@ -79,7 +78,6 @@ element_loss(
         "s = `minimum(x, 0) - log1p(exp(-abs(x)))`; with pos_weight p: s = `((p - 1) * y + 1) * s`; the loss is "
         "`(1 - y) * x - s`, with weight w `((1 - y) * x - s) * w`",
     ),
-    Dtypes(SINGLE),
     calls="log1p exp neg where sign sub add mul",
     cases=[(None, None)],
     operands=("any", "size"),
@@ -87,8 +85,7 @@ element_loss(
 element_loss(
     "kl_div(Tensor input, Tensor target, bool log_target, str reduction, str contract) -> Tensor",
     _kl_div,
-    Dtypes(SINGLE),
-    (*REDUCTIONS, "batchmean"),
+    reductions=(*REDUCTIONS, "batchmean"),
     cases=[(False,), (True,)],
     operands=("any", "size"),
 )

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from repdl.contract import ContractLike
-from repdl.dtypes import SINGLE, Dtypes
+from repdl.dtypes import Dtypes
 from repdl.errors import check, check_broadcasts_to, check_dim, check_dtype, check_least_dim, check_size
 from repdl.ops.common import places
 from repdl.ops.declare import INFINITY, Expression, Written, f, public
@@ -61,7 +61,6 @@ element_loss(
 element_loss(
     "soft_margin_loss(Tensor input, Tensor target, str reduction, str contract) -> Tensor",
     lambda x, y: -f.logsigmoid(y * x),
-    Dtypes(SINGLE),
     operands=("any", "sign"),
 )
 
@@ -79,7 +78,6 @@ element_loss(
         "of each row along the last dimension, of C elements: `sum(l) / C`, `l = -(y * logsigmoid(x) + (1 - y) * "
         "logsigmoid(-x))`, with weight w times w",
     ),
-    Dtypes(SINGLE),
     calls="mul logsigmoid sub neg add",
     check=_check_multilabel_soft,
     cases=CaseSpec("written"),

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from repdl.contract import ContractLike
-from repdl.dtypes import SINGLE, Dtypes
+from repdl.dtypes import Dtypes
 from repdl.errors import check_least, check_least_dim
 from repdl.ops.declare import public
 from repdl.ops.losses._element_loss import scalar
@@ -41,7 +41,7 @@ _op: Callable[..., Tensor] = composite(
     _formula,
     calls=("square", "conv2d", "div", "mul", "add", "pow"),
     check=_check,
-    dtypes=Dtypes(SINGLE),
+    dtypes=Dtypes(),
 )
 
 
@@ -55,7 +55,6 @@ def local_response_norm(
 
     Raises:
         ShapeError: if `input` has less than three dimensions, or `size` is below 1.
-        DTypeError: for float64.
     """
     op = "local_response_norm"
     numbers = (as_float(op, n, v) for n, v in (("alpha", alpha), ("beta", beta), ("k", k)))

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from repdl.contract import ContractLike
-from repdl.dtypes import ALL, SINGLE, Dtypes
+from repdl.dtypes import ALL
 from repdl.dtypes.rounding import rounded
 from repdl.errors import ArgumentError, DTypeError, UnsupportedError, check
 from repdl.ops.common import constant, floating, item
@@ -72,7 +72,6 @@ _binary(
     "atan2",
     lambda g, input, other: g * (other * _per_square(input, other)),
     lambda g, input, other: -(g * (input * _per_square(input, other))),
-    dtypes=Dtypes(SINGLE),
     order="the exact angle of the point (other, input), in [-pi, pi], rounded to nearest even; of input +0 or -0 it is "
     "that zero where the sign bit of other is clear, else ±pi, rounded; for infinities the limits, of two ±pi / 4 or "
     "±3 pi / 4",
@@ -257,7 +256,7 @@ def div(input: Operand, other: Operand, *, rounding_mode: str | None = None, con
 
 @public("elementwise", broadcasts=True)
 def atan2(input: Tensor, other: Tensor, *, contract: ContractLike = None) -> Tensor:
-    """The angle of the point (`other`, `input`), broadcast, float32 and 16-bit floats, correctly rounded to float32."""
+    """The angle of the point (`other`, `input`), broadcast, any floating-point dtype, correctly rounded."""
     pair = operands("atan2", input, other, divides=True)
     assert pair is not None
     return _ops.atan2(*pair, contract)

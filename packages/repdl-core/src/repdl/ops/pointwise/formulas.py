@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from repdl.contract import ANY_CONTRACT, ContractLike
-from repdl.dtypes import ALL, SINGLE, Dtypes
+from repdl.dtypes import Dtypes
 from repdl.errors import check
 from repdl.ops.common import at_zero, constant, floating, root, sort_key
 from repdl.ops.common.arithmetic import div, mul, sub
@@ -36,7 +36,6 @@ def _formula(
     derivative: Mapping[str, Callable[..., Any] | Written] | None = None,
     letters: Mapping[str, str] | None = None,
     backward: str = "that of the formula",
-    dtypes: tuple[torch.dtype, ...] = SINGLE,
     options: Sequence[tuple[Any, ...]] = ((),),
 ) -> Callable[..., Tensor]:
     """Register a formula of one or two tensors, which broadcast, and its declaration.
@@ -54,7 +53,6 @@ def _formula(
             schema,
             derivative,
             family="elementwise",
-            dtypes=Dtypes(dtypes),
             order=order,
             letters=letters,
             cases=cases,
@@ -66,9 +64,7 @@ def _formula(
         broadcast_shape(name, **dict(zip(listed[:tensors], args)))
 
     DECLARATIONS[name] = Declaration(item(f"{name}({', '.join(listed)}) -> output", order, backward), cases)
-    return composite(
-        name, f"({rest}", formula, calls=calls, check=check_shapes, dtypes=Dtypes(dtypes), family="elementwise"
-    )
+    return composite(name, f"({rest}", formula, calls=calls, check=check_shapes, dtypes=Dtypes(), family="elementwise")
 
 
 def _log_of_sum(log_of: Callable[[Tensor], Tensor], exp: str) -> Callable[[Tensor, Tensor, str], Tensor]:
@@ -177,7 +173,6 @@ _formula(
         "other": lambda g, y, h: _quotient(h == 0, lambda h: g * (y / h), h),
     },
     letters={"y": "other", "h": "y"},
-    dtypes=ALL,
 )
 
 
@@ -216,7 +211,7 @@ def _of_one(op: str, input: Tensor) -> Tensor:
 
 @public("elementwise", broadcasts=True)
 def logaddexp(input: Tensor, other: Tensor, *, contract: ContractLike = None) -> Tensor:
-    """`log(exp(input) + exp(other))` without overflow, broadcast, float32 and 16-bit floats.
+    """`log(exp(input) + exp(other))` without overflow, broadcast, any floating-point dtype.
 
     `maximum(x, y) + log1p(exp(-abs(x - y)))`; equal infinities are their own.
     """
@@ -225,7 +220,7 @@ def logaddexp(input: Tensor, other: Tensor, *, contract: ContractLike = None) ->
 
 @public("elementwise", broadcasts=True)
 def logaddexp2(input: Tensor, other: Tensor, *, contract: ContractLike = None) -> Tensor:
-    """`log2(exp2(input) + exp2(other))` without overflow, broadcast, float32 and 16-bit floats.
+    """`log2(exp2(input) + exp2(other))` without overflow, broadcast, any floating-point dtype.
 
     `maximum(x, y) + log1p(exp2(-abs(x - y))) / ln 2`; equal infinities are their own.
     """
@@ -234,7 +229,7 @@ def logaddexp2(input: Tensor, other: Tensor, *, contract: ContractLike = None) -
 
 @public("elementwise", page="special", broadcasts=True)
 def xlogy(input: Operand, other: Operand, *, contract: ContractLike = None) -> Tensor:
-    """`input * log(other)`, broadcast, float32 and 16-bit floats; 0 where `input` is 0 and `other` no NaN.
+    """`input * log(other)`, broadcast, any floating-point dtype; 0 where `input` is 0 and `other` no NaN.
 
     One of both may be a number; integers become floating-point.
     """
@@ -252,7 +247,7 @@ def hypot(input: Tensor, other: Tensor, *, contract: ContractLike = None) -> Ten
 
 @public("elementwise", page="special")
 def logit(input: Tensor, eps: float | None = None, *, contract: ContractLike = None) -> Tensor:
-    """`log(z / (1 - z))`, any shape, float32 and 16-bit floats; z is `input`, with `eps` at least that and at
+    """`log(z / (1 - z))`, any shape, any floating-point dtype; z is `input`, with `eps` at least that and at
     most 1 - eps, which is rounded once.
 
     Raises:
@@ -265,5 +260,5 @@ def logit(input: Tensor, eps: float | None = None, *, contract: ContractLike = N
 
 @public("elementwise", page="special")
 def sinc(input: Tensor, *, contract: ContractLike = None) -> Tensor:
-    """`sin(pi * input) / (pi * input)`, 1 at 0, any shape, float32 and 16-bit floats."""
+    """`sin(pi * input) / (pi * input)`, 1 at 0, any shape, any floating-point dtype."""
     return _ops.sinc(_of_one("sinc", input))

@@ -13,10 +13,9 @@ import torch
 from torch import Tensor
 
 from repdl.contract import ContractLike
-from repdl.dtypes import ALL, SINGLE, Dtypes
 from repdl.ops.common import floating
 from repdl.ops.declare import Expression, Number, Term, f, named, pointwise, public
-from repdl.registry import FLOAT32_ON_CUDA, OPS, CaseSpec, Lists, computes, functions as _ops
+from repdl.registry import FLOAT32_ON_CUDA, CaseSpec, Lists, computes, functions as _ops
 from repdl.tensors.overlap import check_apart
 
 __all__ = [
@@ -74,7 +73,6 @@ def _register(
     derivative: Callable[..., Term],
     *,
     order: str,
-    dtypes: tuple[torch.dtype, ...] = ALL,
     autocast: Lists | None = None,
     **cases: Any,
 ) -> Callable[..., Any]:
@@ -83,7 +81,6 @@ def _register(
         f"{name}(Tensor input) -> Tensor",
         {"input": derivative},
         family="elementwise",
-        dtypes=Dtypes(dtypes),
         autocast=autocast,
         order=order,
         cases=CaseSpec("unary", cases),
@@ -110,15 +107,14 @@ def _unary(
         return op(input)
 
     function.__name__ = function.__qualname__ = name
-    double = ", float64" if OPS[name].takes(torch.float64) else ""
-    function.__doc__ = f"{summary}, any shape, float32{double} or 16-bit floats."
+    function.__doc__ = f"{summary}, any shape, any floating-point dtype."
     return public("elementwise", page=page or f"generated/torch.{name}")(function)
 
 
 def _correctly_rounded(
     name: str, summary: str, derivative: Callable[..., Term], *, special: str, value: str = "", **declaration: Any
 ) -> Unary:
-    """A correctly rounded function, proven in float32 only.
+    """A correctly rounded function.
 
     Args:
         special: the text of special values.
@@ -126,7 +122,7 @@ def _correctly_rounded(
         declaration: as of `_register`.
     """
     order = f"the exact {value or f'{name}(x)'}, rounded to nearest even; {special}"
-    return _unary(name, f"{summary}, correctly rounded", derivative, order=order, dtypes=SINGLE, **declaration)
+    return _unary(name, f"{summary}, correctly rounded", derivative, order=order, **declaration)
 
 
 abs = _unary(

@@ -25,7 +25,7 @@ _AVERAGES: tuple[Callable[..., Tensor], ...] = (avg_pool1d, avg_pool2d, avg_pool
 
 
 def _power(input: Tensor, exponent: float, contract: str) -> Tensor:
-    """`pow(input, exponent)`, of a square or a root by the op of that name, which has the same bits and float64."""
+    """`pow(input, exponent)`, of a square or a root by the op of that name, which has the same bits."""
     if exponent == 2:
         return _ops.square(input)
     if exponent == 0.5:
@@ -45,12 +45,12 @@ def _lp_pool(
 ) -> Tensor:
     """The p-norm of each window: `(N, C, {sides}) -> (N, C, {out})`, p = `norm_type`, without absolute values.
 
-    `pow(avg_pool{n}d(pow(input, p)) * k, 1 / p)`, k the number of elements of a window. float32, bfloat16 and float16;
-    float64 with p = 1 or 2. NaN where an odd p gives a negative sum.
+    `pow(avg_pool{n}d(pow(input, p)) * k, 1 / p)`, k the number of elements of a window. Any floating-point
+    dtype. NaN where an odd p gives a negative sum.
 
     Raises:
         ShapeError: if the kernel is larger than the input, or an option out of range.
-        DTypeError: if `input` is of no dtype of the contract, or of float64 with another p.
+        DTypeError: if `input` is of no dtype of the contract.
     """
     op = f"lp_pool{dims}d"
     check_dim(op, (dims + 1, dims + 2), input=input)

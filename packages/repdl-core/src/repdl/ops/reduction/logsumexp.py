@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from repdl.contract import ContractLike
-from repdl.dtypes import SINGLE, Dtypes
+from repdl.dtypes import Dtypes
 from repdl.errors import UnsupportedError
 from repdl.ops.common import as_numpy, constant, floating, is_whole, normalize_dims, reduced_shape, rows_of
 from repdl.ops.declare import public
@@ -36,7 +36,7 @@ composite(
     _logsumexp_formula,
     calls=("amax", "where", "sub", "exp", "sum", "log", "add"),
     check=check_dims,
-    dtypes=Dtypes(SINGLE),
+    dtypes=Dtypes(),
     autocast=FLOAT32_ON_CUDA,
     family="softmax",
 )
@@ -54,7 +54,7 @@ def logsumexp(
 ) -> Tensor:
     """`log(sum(exp(x - m))) + m` over the dimensions in `dim`, m the largest element, or 0 if that is infinite.
 
-    float32 or 16-bit floats; integers become floats. The logarithm of no elements is -inf.
+    Any floating-point dtype; integers become floats. The logarithm of no elements is -inf.
 
     Raises:
         UnsupportedError: if `dim` is None.

@@ -91,9 +91,9 @@ def vector_norm(
 ) -> Tensor:
     """The norm of order `ord` of vectors: all elements, or those along the dimensions in `dim`.
 
-    float32 and 16-bit floats, and float64 for the orders 2, 1, 0, inf and -inf: `sqrt(sum(square(x)))`, `sum(abs(x))`,
-    how many are not 0, the largest and the smallest of `abs(x)`; any other p is `pow(sum(pow(abs(x), p)), 1 / p)`. The
-    gradient where the norm is 0 is 0; equal elements share that of inf and -inf.
+    Any floating-point dtype. The orders 2, 1, 0, inf and -inf are `sqrt(sum(square(x)))`, `sum(abs(x))`, how many are
+    not 0, the largest and the smallest of `abs(x)`; any other p is `pow(sum(pow(abs(x), p)), 1 / p)`. The gradient
+    where the norm is 0 is 0; equal elements share that of inf and -inf.
 
     Raises:
         ShapeError: if a dimension does not exist, is named twice, or has no element to take one of.
@@ -139,8 +139,8 @@ def cdist(
 ) -> Tensor:
     """Distances of each pair of rows, `vector_norm(x1[i] - x2[j], p)`: `(..., P, M), (..., R, M) -> (..., P, R)`.
 
-    float32 and 16-bit floats, and float64 for p = 0, 1, 2 and inf. Differences are computed first, in every
-    `compute_mode`: those of a product lose what nearly equal rows differ in.
+    Any floating-point dtype. Differences are computed first, in every `compute_mode`: those of a product lose what
+    nearly equal rows differ in.
 
     Raises:
         ShapeError: if the rows differ in size, or the other dimensions do not broadcast.

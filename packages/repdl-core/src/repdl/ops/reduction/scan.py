@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from repdl.contract import ContractLike
-from repdl.dtypes import SINGLE, Dtypes
+from repdl.dtypes import Dtypes
 from repdl.errors import UnsupportedError, check, check_size
 from repdl.ops.common import (
     as_numpy,
@@ -110,7 +110,7 @@ composite(
     _sums_of_exp,
     calls=("logaddexp",),
     check=_check_dim,
-    dtypes=Dtypes(SINGLE),
+    dtypes=Dtypes(),
     family="scan",
 )
 
@@ -171,7 +171,7 @@ def cumprod(
 def logcumsumexp(
     input: Tensor, dim: int | None = None, *, axis: int | None = None, contract: ContractLike = None
 ) -> Tensor:
-    """`log(exp(x_0) + ... + exp(x_i))` for each i along `dim`, without overflow; any shape, float32 and 16-bit floats.
+    """`log(exp(x_0) + ... + exp(x_i))` for each i along `dim`, without overflow; any shape, any floating-point dtype.
 
     `logaddexp` of elements, then of what is of two, of four, and so on: as many roundings as the logarithm of i.
 

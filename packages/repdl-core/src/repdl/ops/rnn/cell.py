@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from repdl.contract import ContractLike
-from repdl.dtypes import SINGLE, Dtypes
+from repdl.dtypes import Dtypes
 from repdl.errors import ArgumentError, check, check_dim, check_size
 from repdl.ops.common.arithmetic import add, mul, sub
 from repdl.ops.declare import public, variants
@@ -58,7 +58,7 @@ def _gates(
         fake=fake,
         setup_context=setup_context,
         backward=backward,
-        dtypes=Dtypes(SINGLE),
+        dtypes=Dtypes(),
         autocast=autocast,
         family="cell",
     )
@@ -225,7 +225,7 @@ def lstm_cell(
 ) -> tuple[Tensor, Tensor]:
     """One step of an LSTM: `(N, I), ((N, H), (N, H)) -> (N, H), (N, H)`, the hidden state and the cell.
 
-    float32 or 16-bit floats.
+    Any floating-point dtype.
 
     Args:
         input: (N, I) or (I).
@@ -256,7 +256,7 @@ def gru_cell(
     *,
     contract: ContractLike = None,
 ) -> Tensor:
-    """One step of a GRU: `(N, I), (N, H) -> (N, H)`, float32 or 16-bit floats.
+    """One step of a GRU: `(N, I), (N, H) -> (N, H)`, any floating-point dtype.
 
     Args:
         input: (N, I) or (I).
@@ -289,7 +289,7 @@ def _rnn_cell(
 
 
 _DOCS = {
-    "rnn_tanh_cell": """One step of an RNN with tanh: `(N, I), (N, H) -> (N, H)`, float32 or 16-bit floats.
+    "rnn_tanh_cell": """One step of an RNN with tanh: `(N, I), (N, H) -> (N, H)`, any floating-point dtype.
 
     Args:
         input: (N, I) or (I).

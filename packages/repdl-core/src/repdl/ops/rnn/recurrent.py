@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from repdl.dtypes import ALL, SINGLE, Dtypes
+from repdl.dtypes import Dtypes
 from repdl.errors import check, check_dim, check_size
 from repdl.ops.common.arithmetic import mul, sub
 from repdl.ops.rnn._steps import (
@@ -116,7 +116,7 @@ rnn_layer: Callable[..., tuple[Tensor, Tensor]] = composite(
     fake=lambda input, hidden, *rest: (input.new_empty(input.shape), hidden.new_empty(hidden.shape)),
     setup_context=_setup_rnn,
     backward=_backward_rnn,
-    dtypes=Dtypes(ALL, keeps_16_bit=True),
+    dtypes=Dtypes(keeps_16_bit=True),
     autocast=LOWER,
     family="recurrent",
 )
@@ -283,7 +283,7 @@ lstm_layer_backward: Callable[..., tuple[Tensor, ...]] = composite(
     fake=_fake_lstm_backward,
     setup_context=_setup_lstm_backward,
     backward=_backward_lstm_backward,
-    dtypes=Dtypes(SINGLE, keeps_16_bit=True),
+    dtypes=Dtypes(keeps_16_bit=True),
     family="recurrent",
 )
 
@@ -318,7 +318,7 @@ lstm_layer: Callable[..., tuple[Tensor, ...]] = composite(
     fake=_fake_lstm,
     setup_context=_setup_lstm,
     backward=_backward_lstm,
-    dtypes=Dtypes(SINGLE, keeps_16_bit=True),
+    dtypes=Dtypes(keeps_16_bit=True),
     autocast=LOWER,
     family="recurrent",
 )
@@ -405,7 +405,7 @@ gru_layer: Callable[..., tuple[Tensor, ...]] = composite(
     fake=_fake_gru,
     setup_context=_setup_gru,
     backward=_backward_gru,
-    dtypes=Dtypes(SINGLE, keeps_16_bit=True),
+    dtypes=Dtypes(keeps_16_bit=True),
     autocast=LOWER,
     family="recurrent",
 )

@@ -173,9 +173,8 @@ class RNN(_Recurrent, torch.nn.RNN):  # type: ignore[misc]
     """Layers of `h' = tanh(W_ih x + b_ih + W_hh h + b_hh)`: `(L, N, I)` to `(L, N, D * H)` and `(D * layers, N, H)`.
 
     Arguments and initialisation are those of `torch.nn.RNN`, and keywords `contract` and `generator`, which dropout
-    between layers draws from too. float32 or 16-bit floats; with nonlinearity="relu" float64 too. The input may be
-    without a batch, or a `PackedSequence`: outputs of a sequence have the same bits packed, padded, alone, or step by
-    step.
+    between layers draws from too. Any floating-point dtype. The input may be without a batch, or a `PackedSequence`:
+    outputs of a sequence have the same bits packed, padded, alone, or step by step.
 
     Raises:
         ShapeError, RuntimeError, ValueError: if sizes do not fit together, or a sequence has no step.
@@ -200,7 +199,7 @@ class RNN(_Recurrent, torch.nn.RNN):  # type: ignore[misc]
 class GRU(_Recurrent, torch.nn.GRU):  # type: ignore[misc]
     """Layers of gated recurrent units: `(L, N, I)` to `(L, N, D * H)` and `(D * layers, N, H)`.
 
-    float32 or 16-bit floats.
+    Any floating-point dtype.
 
     Arguments and initialisation are those of `torch.nn.GRU`, and keywords `contract` and `generator`, which dropout
     between layers draws from too. The input may be without a batch, or a `PackedSequence`: outputs of a sequence have
@@ -232,7 +231,7 @@ class LSTM(_Recurrent, torch.nn.LSTM):
     """Layers of long short-term memory: `(L, N, I)` to `(L, N, D * H)`, `(D * layers, N, H)` and the cells likewise.
 
     Arguments and initialisation are those of `torch.nn.LSTM`, and keywords `contract` and `generator`, which dropout
-    between layers draws from too. float32 or 16-bit floats. The input may be without a batch, or a `PackedSequence`:
+    between layers draws from too. Any floating-point dtype. The input may be without a batch, or a `PackedSequence`:
     outputs of a sequence have the same bits packed, padded, alone, or step by step.
 
     Raises:
@@ -277,7 +276,7 @@ class _Cell(_Uniform):
 
 
 class RNNCell(_Cell, torch.nn.RNNCell):
-    """One step of an RNN: `(N, I), (N, H) -> (N, H)`, float32 or 16-bit floats; with nonlinearity="relu" float64 too.
+    """One step of an RNN: `(N, I), (N, H) -> (N, H)`, any floating-point dtype.
 
     Arguments and initialisation are those of `torch.nn.RNNCell`, and keywords `contract` and `generator`.
 
@@ -297,7 +296,7 @@ class RNNCell(_Cell, torch.nn.RNNCell):
 
 
 class GRUCell(_Cell, torch.nn.GRUCell):
-    """One step of a GRU: `(N, I), (N, H) -> (N, H)`, float32 or 16-bit floats.
+    """One step of a GRU: `(N, I), (N, H) -> (N, H)`, any floating-point dtype.
 
     Arguments and initialisation are those of `torch.nn.GRUCell`, and keywords `contract` and `generator`.
 
@@ -314,7 +313,7 @@ class GRUCell(_Cell, torch.nn.GRUCell):
 
 
 class LSTMCell(_Cell, torch.nn.LSTMCell):
-    """One step of an LSTM: `(N, I), ((N, H), (N, H)) -> (N, H), (N, H)`, float32 or 16-bit floats.
+    """One step of an LSTM: `(N, I), ((N, H), (N, H)) -> (N, H), (N, H)`, any floating-point dtype.
 
     Arguments and initialisation are those of `torch.nn.LSTMCell`, and keywords `contract` and `generator`.
 
