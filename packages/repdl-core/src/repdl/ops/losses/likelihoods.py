@@ -104,7 +104,7 @@ def _gaussian(x: Expression, y: Expression, var: Expression, full: Expression, e
     v = named("v", f.nll_variance(var, eps))
     squares = f.square(x - y) / v
     losses = 0.5 * (f.log(v) + squares)
-    return choose(full, {False: losses, True: losses + Number(0.9189385332046727, "log(2 pi) / 2")})
+    return choose(full, {False: losses, True: losses + Number(0.9189385332046728, "log(2 pi) / 2")})
 
 
 element_loss(

@@ -9,14 +9,15 @@ from repdl.reference import exact
 from repdl.reference.arithmetic import ONE, ZERO, Array, rounded, scalar, to_numpy, to_torch
 
 HALF = np.float32(0.5)
-ROOT_HALF = np.float32(np.sqrt(0.5))
-ROOT_2_PI = np.float32(np.sqrt(2 / np.pi))
-PDF_0 = np.float32(1 / np.sqrt(2 * np.pi))
-CUBIC, CUBIC_3 = np.float32(0.044715), np.float32(0.134145)
+ROOT_HALF = float.fromhex("0x1.6a09e667f3bcdp-1")
+ROOT_2_PI = float.fromhex("0x1.9884533d43651p-1")
+PDF_0 = float.fromhex("0x1.9884533d43651p-2")
+"""The doubles next to sqrt(1/2), sqrt(2 / pi) and 1 / sqrt(2 pi)."""
+CUBIC, CUBIC_3 = 0.044715, 0.134145
 
 
 def _tanh(x: Array) -> Array:
-    return exact.tanh((x + ((x * x) * x) * CUBIC) * ROOT_2_PI)
+    return exact.tanh((x + ((x * x) * x) * rounded(CUBIC, x)) * rounded(ROOT_2_PI, x))
 
 
 def silu(input: torch.Tensor) -> torch.Tensor:
@@ -47,7 +48,7 @@ def elu_backward(grad: torch.Tensor, input: torch.Tensor, alpha: float) -> torch
 def gelu(input: torch.Tensor, approximate: str) -> torch.Tensor:
     x = to_numpy(input)
     with np.errstate(all="ignore"):
-        t = exact.erf(x * ROOT_HALF) if approximate == "none" else _tanh(x)
+        t = exact.erf(x * rounded(ROOT_HALF, x)) if approximate == "none" else _tanh(x)
         return to_torch((x * HALF) * (ONE + t))
 
 
@@ -55,10 +56,10 @@ def gelu_backward(grad: torch.Tensor, input: torch.Tensor, approximate: str) -> 
     g, x = to_numpy(grad), to_numpy(input)
     with np.errstate(all="ignore"):
         if approximate == "none":
-            density = exact.exp((x * x) * -HALF) * PDF_0
-            return to_torch(g * (HALF * (ONE + exact.erf(x * ROOT_HALF)) + x * density))
+            density = exact.exp((x * x) * -HALF) * rounded(PDF_0, x)
+            return to_torch(g * (HALF * (ONE + exact.erf(x * rounded(ROOT_HALF, x))) + x * density))
         t = _tanh(x)
-        slope = (ONE + (x * x) * CUBIC_3) * ROOT_2_PI
+        slope = (ONE + (x * x) * rounded(CUBIC_3, x)) * rounded(ROOT_2_PI, x)
         return to_torch(g * (HALF * (ONE + t) + ((x * HALF) * (ONE - t * t)) * slope))
 
 
@@ -114,7 +115,7 @@ def softplus_backward(grad: torch.Tensor, input: torch.Tensor, beta: float, thre
         return to_torch(np.where(z > rounded(threshold, x), g, g * exact.sigmoid(z)))
 
 
-SELU, SELU_ALPHA = np.float32(1.0507009873554805), np.float32(1.7580993408473766)
+SELU, SELU_ALPHA = 1.0507009873554805, 1.7580993408473766
 
 
 def celu(input: torch.Tensor, alpha: float) -> torch.Tensor:
@@ -133,13 +134,13 @@ def celu_backward(grad: torch.Tensor, input: torch.Tensor, alpha: float) -> torc
 def selu(input: torch.Tensor) -> torch.Tensor:
     x = to_numpy(input)
     with np.errstate(all="ignore"):
-        return to_torch(np.where(x > 0, x * SELU, exact.expm1(x) * SELU_ALPHA))
+        return to_torch(np.where(x > 0, x * rounded(SELU, x), exact.expm1(x) * rounded(SELU_ALPHA, x)))
 
 
 def selu_backward(grad: torch.Tensor, input: torch.Tensor) -> torch.Tensor:
     g, x = to_numpy(grad), to_numpy(input)
     with np.errstate(all="ignore"):
-        return to_torch(g * np.where(x > 0, SELU, exact.exp(x) * SELU_ALPHA))
+        return to_torch(g * np.where(x > 0, rounded(SELU, x), exact.exp(x) * rounded(SELU_ALPHA, x)))
 
 
 def logsigmoid(input: torch.Tensor) -> torch.Tensor:
