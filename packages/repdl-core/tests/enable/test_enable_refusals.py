@@ -73,7 +73,7 @@ def test_enable__errors_say_where_the_program_is() -> None:
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return torch.exp(x)
 
-    model, x = torch.nn.Sequential(torch.nn.Identity(), Model()), values(3).double()
+    model, x = torch.nn.Sequential(torch.nn.Identity(), Model()), values(3).to(torch.float8_e4m3fn)
     with repdl.enabled():
         with pytest.raises(UnsupportedError) as raised:
             model(x)
@@ -82,7 +82,7 @@ def test_enable__errors_say_where_the_program_is() -> None:
         again = pickle.loads(pickle.dumps(raised.value))
         assert str(again) == str(raised.value)
     message = str(raised.value)
-    assert message.startswith("exp: input.dtype is float64, expected float32")
+    assert message.startswith("exp: input.dtype is float8_e4m3fn, expected float32")
     assert "; in 1, " in message and re.search(r"test_enable_refusals\.py:\d+ `return torch\.exp\(x\)`$", message)
     with pytest.raises(DTypeError) as raised:
         ops.exp(x)

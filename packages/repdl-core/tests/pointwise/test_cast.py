@@ -10,7 +10,6 @@ from hypothesis import given, settings, strategies as st
 
 from repdl import ops
 from repdl.dtypes import ALL, FLOATS_16_BIT
-from repdl.errors import DTypeError
 from repdl.registry import OPS
 from repdl.registry.backend import backends, use_backend
 from repdl.testing import Case, assert_same_bits, bits, cases, uniform
@@ -214,15 +213,6 @@ def test_half__mixed_dtypes() -> None:
         lambda: ops.addmm(w, x, uniform(3, 8, 8)),
     ):
         assert_rejected(call, TypeError, "expected")
-
-
-@pytest.mark.parametrize("op", ["exp", "log", "tanh", "sigmoid"])
-def test_float64__transcendental_functions_say_what_is_supported(op: str) -> None:
-    with pytest.raises(DTypeError, match=f"{op}: input.dtype is float64, expected float32, bfloat16 or float16"):
-        getattr(ops, op)(torch.ones(2, dtype=torch.float64))
-    for function in (ops.softmax, ops.log_softmax):
-        with pytest.raises(DTypeError, match="float64, expected float32, bfloat16 or float16"):
-            function(torch.ones(2, dtype=torch.float64), 0)
 
 
 def test_half__exact_functions_round_twice() -> None:

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from repdl import ops
-from repdl.errors import ArgumentError, DTypeError, ShapeError
+from repdl.errors import ArgumentError, ShapeError
 from repdl.ops.rnn.cell import _gru_gates, _lstm_gates
 from repdl.registry import functions
 from repdl.testing import assert_same_bits, uniform
@@ -149,13 +149,11 @@ def test_cell__derivatives_of_the_backward_ops() -> None:
             assert (a.double() - e).abs().max() <= BOUND * max(1.0, float(e.abs().max())), name
 
 
-def test_cell__relu_in_float64() -> None:
-    args, found = leaves(operands(1, batch=(2,)), torch.float64)
-    assert torch.autograd.gradcheck(lambda *_: ops.rnn_relu_cell(*args), found)
-    for name in ("lstm_cell", "gru_cell", "rnn_tanh_cell"):
-        wide, _ = leaves(operands(CELLS[name]), torch.float64)
-        with pytest.raises(DTypeError, match="float64, expected float32"):
-            getattr(ops, name)(*wide)
+@pytest.mark.parametrize("name", CELLS)
+def test_cell__float64(name: str) -> None:
+    args, found = leaves(operands(CELLS[name], batch=(2,)), torch.float64)
+    assert torch.autograd.gradcheck(lambda *_: getattr(ops, name)(*args), found)
+    assert torch.autograd.gradgradcheck(lambda *_: getattr(ops, name)(*args), found)
 
 
 @pytest.mark.parametrize("name", CELLS)

@@ -150,6 +150,8 @@ def test_random__float64_draws_are_no_float32_ones() -> None:
         random.normal(torch.zeros(50, dtype=torch.float64), 1.0, generator=g()),
         random.exponential_(torch.empty(50, dtype=torch.float64), generator=g()),
         random.rand(50, dtype=torch.float64, generator=g()),
+        random.log_normal_(torch.empty(50, dtype=torch.float64), generator=g()),
+        random.cauchy_(torch.empty(50, dtype=torch.float64), generator=g()),
     ):
         assert (draw != draw.float().double()).sum() > 45
 
@@ -162,13 +164,18 @@ def test_random__formulas_of_words() -> None:
     exact = 3 * np.tan(turn.astype(np.float64)) + 2
     cauchy = random.cauchy_(torch.empty(n), 2, 3, generator=g()).double().numpy()
     assert (np.abs(cauchy - exact) <= 8 * 2.0**-24 * (1 + np.abs(exact - 2) + np.abs(exact))).all()
+    angle = ((words[0].astype(np.int64) << 32) + words[1].view(np.uint32)).astype(np.float64) * (math.pi * 2.0**-64)
+    exact = 3 * np.tan(angle) + 2
+    cauchy = random.cauchy_(torch.empty(n, dtype=torch.float64), 2, 3, generator=g()).numpy()
+    assert (np.abs(cauchy - exact) <= 8 * 2.0**-53 * (1 + np.abs(exact - 2) + np.abs(exact))).all()
     e = random.exponential_(torch.empty(n), generator=g()).double()
     trials = random.geometric_(torch.empty(n), 0.2, generator=g()).double()
     assert (trials - (e / -math.log1p(-0.2)).ceil()).abs().max() <= 1 and trials.min() == 1
-    assert torch.equal(
-        random.log_normal_(torch.empty(n), 1, 2, generator=g()),
-        ops.exp(random.normal_(torch.empty(n), 1, 2, generator=g())),
-    )
+    for dtype in (torch.float32, torch.float64):
+        assert torch.equal(
+            random.log_normal_(torch.empty(n, dtype=dtype), 1, 2, generator=g()),
+            ops.exp(random.normal_(torch.empty(n, dtype=dtype), 1, 2, generator=g())),
+        )
     z, mean, std = random.randn(2, 5, generator=g()), torch.arange(5.0), torch.tensor([[2.0], [3.0]])
     assert torch.equal(random.normal(mean, std, generator=g()), ops.add(ops.mul(z, std), mean))
     assert torch.equal(random.normal(0.5, std.expand(2, 5), generator=g()), ops.add(ops.mul(z, std), 0.5))
@@ -326,8 +333,6 @@ BAD: list[tuple[Callable[[Generator], Any], type[RepDLError], str]] = [
     (lambda g: random.multinomial(torch.tensor([1.0, -1.0]), 1, generator=g), OutOfRangeError, r"input\[1\] is -1"),
     (lambda g: random.multinomial(torch.ones(2, 2, 2), 1, generator=g), ShapeError, "dim"),
     (lambda g: random.multinomial(torch.ones(3, dtype=torch.int64), 1, generator=g), DTypeError, "dtype"),
-    (lambda g: random.log_normal_(torch.empty(2, dtype=torch.float64), generator=g), UnsupportedError, "is float64"),
-    (lambda g: random.cauchy_(torch.empty(2, dtype=torch.float64), generator=g), UnsupportedError, "is float64"),
     (lambda g: random.poisson(torch.tensor([1.0, -2.0]), g), OutOfRangeError, r"input\[1\] is -2.0, expected a rate"),
     (lambda g: random.poisson(torch.tensor([NAN]), g), OutOfRangeError, r"input\[0\] is nan, expected a rate"),
     (lambda g: random.poisson(torch.ones(3, dtype=torch.int64), g), UnsupportedError, "dtype is int64"),
