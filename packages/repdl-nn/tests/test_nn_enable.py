@@ -19,3 +19,16 @@ def test_enable__recurrent_layers_follow_the_contract_of_each_call(kind):
             assert torch.equal(model(input)[0], expected[name])
         with repdl.enabled(), repdl.use_contract(name):
             assert torch.equal(model(input)[0], expected[name])
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
+def test_enable__recurrent_layers_have_the_dtype_of_their_weights(kind, dtype):
+    input = repdl.random.randn(3, 2, 4, generator=repdl.random.Generator(1), dtype=dtype)
+    model = getattr(torch.nn, kind)(4, 3, bidirectional=True, dtype=dtype)
+    expected = repdl.from_torch_module(model)(input)[0]
+    with repdl.enabled():
+        actual = model(input)[0]
+        with pytest.raises(ValueError, match="RNN input dtype"):
+            model(input.float())
+    assert actual.dtype is dtype and torch.equal(actual, expected)

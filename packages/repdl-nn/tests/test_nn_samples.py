@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -33,7 +34,7 @@ WITHOUT = {
 }
 """Layers of which the database has no samples."""
 
-BOUND = 2.0**-13
+BOUNDS = {torch.float32: 2.0**-13, torch.float64: 2.0**-42}
 """Of the largest element of a result: samples have few terms, none far above the others."""
 
 every_layer = pytest.mark.parametrize("name", sorted(INFOS))
@@ -99,7 +100,8 @@ def test_samples__of_every_layer() -> None:
 @pytest.mark.parametrize("training", [True, False])
 def test_samples__as_torch(name: str, training: bool) -> None:
     count = 0
-    for (args, kwargs), (inputs, named) in samples(name, training):
+    for sample, dtype in itertools.product(samples(name, training), BOUNDS):
+        (args, kwargs), (inputs, named) = sample
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch's, about sizes that broadcast
             ours = getattr(nn, name)(*args, **kwargs).train(training)
@@ -108,16 +110,16 @@ def test_samples__as_torch(name: str, training: bool) -> None:
             exact = copy.deepcopy(theirs).double()
             if name == "CTCLoss":
                 ours, exact = OfLogits(ours), OfLogits(exact)
-            inputs = tree_map(detached, inputs)
             expected = results(exact, tree_map(double, inputs), tree_map(double, named))
-            actual = results(ours, inputs, named)
+            converted = double if dtype is torch.float64 else detached
+            actual = results(ours.to(dtype), tree_map(converted, inputs), tree_map(converted, named))
         assert len(actual) == len(expected)
         for a, e in zip(actual, expected):
             assert a.shape == e.shape
             assert torch.equal(a.isnan(), e.isnan())
             error, largest = (a.double() - e).nan_to_num(), e.nan_to_num().abs()
             if a.numel():
-                assert error.abs().max() <= BOUND * max(1.0, float(largest.max())), (args, kwargs)
+                assert error.abs().max() <= BOUNDS[dtype] * max(1.0, float(largest.max())), (args, kwargs, dtype)
         count += 1
     assert count > 0
 
