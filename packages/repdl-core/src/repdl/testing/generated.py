@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from repdl.dtypes import FLOATS_16_BIT
 from repdl.registry import OPS
 from repdl.registry.declaration import DECLARATIONS
 from repdl.testing.case import Case
@@ -197,9 +198,9 @@ def loss_cases(op: str, option_sets: Sequence[tuple[Any, ...]], operands: tuple[
         factors = (1.0 if kind == "sign" else 2.0**-67 for kind in operands)  # exact; squares are subnormal
         return tuple(x * factor for x, factor in zip(all_of(300), factors))
 
-    def special() -> list[torch.Tensor]:
+    def special(most: float = 1.0) -> list[torch.Tensor]:
         x = torch.tensor([*SPECIAL, 2.0, -1.0, 0.5])
-        within = {"unit": (x >= 0) & (x <= 1), "variance": ~(x < 0)}
+        within = {"unit": (x >= 0) & (x <= most), "variance": ~(x < 0)}
         found = [x[within.get(kind, slice(None))] for kind in operands]
         return [t.reshape(-1, *[1] * (len(operands) - 1 - k)) for k, t in enumerate(found)]
 
@@ -207,11 +208,18 @@ def loss_cases(op: str, option_sets: Sequence[tuple[Any, ...]], operands: tuple[
         first, *others = operands
         return make(1, 40, 30, kind=first).t(), *(make(2 + k, 30, 40, kind=kind) for k, kind in enumerate(others))
 
-    return [
+    # Of 1 a derived case in float64 makes a number above it.
+    unit = "unit" in operands
+    below_1 = [
+        Case(op, f"below_1_{i}", lambda o=o: (*special(0.5), *o, "none"), dtypes=DOUBLE)
+        for i, o in enumerate(option_sets)
+        if unit
+    ]
+    return below_1 + [
         case
         for i, o in enumerate(option_sets)
         for case in (
-            Case(op, f"special_{i}", lambda o=o: (*special(), *o, "none"), dtypes=EVERY),
+            Case(op, f"special_{i}", lambda o=o: (*special(), *o, "none"), dtypes=FLOATS_16_BIT if unit else EVERY),
             Case(op, f"values_{i}", lambda o=o: (*all_of(1037), *o, "mean"), dtypes=EVERY),
             Case(op, f"sum_{i}", lambda o=o: (*transposed(), *o, "sum")),
             Case(op, f"subnormal_{i}", lambda o=o: (*tiny(), *o, "none")),

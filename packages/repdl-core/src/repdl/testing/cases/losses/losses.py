@@ -8,7 +8,8 @@ from typing import Any
 
 import torch
 
-from repdl.testing.cases import EVERY, Case
+from repdl.dtypes import FLOATS_16_BIT
+from repdl.testing.cases import DOUBLE, EVERY, Case
 from repdl.testing.generated import some_specials
 from repdl.testing.inputs import index, uniform
 
@@ -26,9 +27,10 @@ def _special_rows() -> tuple[Any, ...]:
     return x, y, None, "none"
 
 
-def _probabilities() -> tuple[torch.Tensor, torch.Tensor]:
-    """Each special probability, and neighbours of the ends, with each special target."""
-    x = torch.tensor([0.0, 1.0, 0.5, 2.0**-149, 2.0**-126, 1.0 - 2.0**-24, 2.0**-24, 1e-30, 0.1])
+def _probabilities(one: float) -> tuple[torch.Tensor, torch.Tensor]:
+    """Each special probability, and neighbours of the ends, with each special target; `one` in the place of 1, of which
+    a derived case in float64 makes a number above it."""
+    x = torch.tensor([0.0, one, 0.5, 2.0**-149, 2.0**-126, 1.0 - 2.0**-24, 2.0**-24, 1e-30, 0.1])
     return x.unsqueeze(1), some_specials()
 
 
@@ -66,7 +68,8 @@ CASES = [
         lambda: (torch.arange(97) * 0.25 + 80.0, torch.ones(97), None, None, "none"),
     ),
     Case("kl_div", "subnormal", lambda: (uniform(1, 300), uniform(2, 300, scale=2.0**-127).abs(), False, "none")),
-    Case("binary_cross_entropy_elements", "special", _probabilities, dtypes=EVERY),
+    Case("binary_cross_entropy_elements", "special", lambda: _probabilities(1.0), dtypes=FLOATS_16_BIT),
+    Case("binary_cross_entropy_elements", "below_1", lambda: _probabilities(0.25), dtypes=DOUBLE),
     Case("binary_cross_entropy_elements", "values", lambda: (uniform(1, 1037).abs(), uniform(2, 1037)), dtypes=EVERY),
     Case(
         "binary_cross_entropy_elements", "strided", lambda: (uniform(1, 30, 9).abs()[::2, 1::3], uniform(2, 3, 15).t())
