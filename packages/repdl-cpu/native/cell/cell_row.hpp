@@ -7,6 +7,7 @@
 #include "exact/tanh_vec.hpp"
 #include "repdl/cell/cells.hpp"
 #include "simd/row_loop.hpp"
+#include "simd/row_loop_double.hpp"
 #include "simd/vectors.hpp"
 
 namespace repdl::cpu {
@@ -23,12 +24,15 @@ struct CellRow<F<T>> {
 template <template <class> class F>
 void cell_row(const CellRow<F<double>>& row, std::int64_t n) {
   constexpr int inputs = cell::total(F<double>::inputs), outputs = cell::total(F<double>::outputs);
-  for (std::int64_t i = 0; i < n; ++i) {
-    double x[inputs], y[outputs];
-    for (int v = 0; v < inputs; ++v) x[v] = row.in[v][i];
-    F<double>()(x, y);
-    for (int v = 0; v < outputs; ++v) row.out[v][i] = canonical(y[v]);
-  }
+  const auto in = row.in;
+  const auto out = row.out;
+  row_loop_double(n, [=](std::int64_t i, auto part) {
+    using T = decltype(part.load(in[0]));
+    T x[inputs], y[outputs];
+    for (int v = 0; v < inputs; ++v) x[v] = part.load(in[v] + i);
+    F<T>()(x, y);
+    for (int v = 0; v < outputs; ++v) part.store(out[v] + i, canonical(y[v]));
+  });
 }
 
 template <template <class> class F>

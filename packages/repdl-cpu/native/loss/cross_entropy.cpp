@@ -18,7 +18,11 @@ void gradient_row(const float* x, float* d, std::int64_t classes, float max, flo
   });
 }
 void gradient_row(const double* x, double* d, std::int64_t classes, double max, double sum, double g) {
-  for (std::int64_t c = 0; c < classes; ++c) d[c] = canonical(exact::exp(x[c] - max) / sum * g);
+  row_loop_double(classes, [=](std::int64_t c, auto part) {
+    using exact::exp;
+    const auto p = exp(part.load(x + c) - part.set1(max)) / part.set1(sum);
+    part.store(d + c, canonical(p * part.set1(g)));
+  });
 }
 
 template <class T>

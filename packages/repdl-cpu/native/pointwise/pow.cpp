@@ -3,8 +3,8 @@
 
 #include "base/threads.hpp"
 #include "repdl/backend.hpp"
-#include "repdl/exact/doubles.hpp"
 #include "repdl/exact/powers.hpp"
+#include "simd/row_loop_double.hpp"
 
 namespace repdl::cpu {
 namespace {
@@ -15,7 +15,10 @@ void evaluate(float exponent, const float* x, float* y, std::int64_t n) {
   exact::evaluate(exact::Pow(exponent), x, y, n);
 }
 void evaluate(double exponent, const double* x, double* y, std::int64_t n) {
-  for (std::int64_t i = 0; i < n; ++i) y[i] = canonical(exact::pow(x[i], exponent));
+  row_loop_double(n, [=](std::int64_t i, auto part) {
+    using exact::pow;
+    part.store(y + i, canonical(pow(part.load(x + i), part.set1(exponent))));
+  });
 }
 
 // The exponent is rounded, and its constants computed, where the environment is IEEE's.

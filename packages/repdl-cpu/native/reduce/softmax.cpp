@@ -55,15 +55,15 @@ void log_softmax_backward(const float* grad, const float* y, float* out, std::in
   });
 }
 
-// The same of doubles, an element at a time.
+// The same of doubles.
 
 void softmax(const double* x, double* y, std::int64_t n, const Contract& contract, std::int64_t) {
-  const double s = exp_row(x, n, contract, [y](std::int64_t i, double e) { y[i] = e; }).sum;
+  const double s = exp_row(x, n, contract, [y](std::int64_t i, auto part, auto e) { part.store(y + i, e); }).sum;
   for (std::int64_t i = 0; i < n; ++i) y[i] = canonical(y[i] / s);
 }
 
 void log_softmax(const double* x, double* y, std::int64_t n, const Contract& contract, std::int64_t) {
-  const RowExp<double> row = exp_row(x, n, contract, [](std::int64_t, double) {});
+  const RowExp<double> row = exp_row(x, n, contract, [](auto...) {});
   const double log_sum = exact::log(row.sum);
   for (std::int64_t i = 0; i < n; ++i) y[i] = canonical((x[i] - row.max) - log_sum);
 }
@@ -77,7 +77,10 @@ void softmax_backward(const double* grad, const double* y, double* out, std::int
 void log_softmax_backward(const double* grad, const double* y, double* out, std::int64_t n, const Contract& contract,
                           std::int64_t) {
   const double t = sum_row(grad, n, 1, contract);
-  for (std::int64_t i = 0; i < n; ++i) out[i] = canonical(grad[i] - exact::exp(y[i]) * t);
+  row_loop_double(n, [=](std::int64_t i, auto part) {
+    using exact::exp;
+    part.store(out + i, canonical(part.load(grad + i) - exp(part.load(y + i)) * part.set1(t)));
+  });
 }
 
 template <class T>

@@ -5,8 +5,8 @@
 #include "reduce/row_max.hpp"
 #include "base/prefetch.hpp"
 #include "reduce/row_sum.hpp"
-#include "repdl/exact/doubles.hpp"
 #include "simd/row_loop.hpp"
+#include "simd/row_loop_double.hpp"
 
 namespace repdl::cpu {
 
@@ -27,14 +27,17 @@ RowExp<float> exp_row(const float* x, std::int64_t n, const Contract& contract, 
   return {m, sum};
 }
 
-// The same of doubles; keep(i, e).
+// The same of doubles.
 template <class Keep>
 RowExp<double> exp_row(const double* x, std::int64_t n, const Contract& contract, const Keep& keep) {
+  using exact::exp;
   const double m = row_max(x, n) + 0.0;
-  const double sum = sum_of(n, contract, [=](std::int64_t i) {
-    const double e = exact::exp(x[i] - m);
-    keep(i, e);
-    return e;
+  const double sum = sum_filled<double>(n, contract, [=](std::int64_t start, std::int64_t count, double* dst) {
+    row_loop_double(count, [=](std::int64_t i, auto part) {
+      const auto e = exp(part.load(x + start + i) - part.set1(m));
+      keep(start + i, part, e);
+      part.store(dst + i, e);
+    });
   });
   return {m, sum};
 }

@@ -62,7 +62,7 @@ REPDL_HD inline bool short_power(double a, double p, Bigger& power) {
 }
 
 // a**p for finite a > 0 other than 1 and finite p other than 0.
-REPDL_HD_APART double power_of_size(double a, double p) {
+REPDL_HD_APART inline double power_of_size(double a, double p) {
   Bigger power;
   if (short_power(a, p, power)) return rounded(power);
   const Bigger product = Bigger(p) * big::log(Bigger(a));
