@@ -94,7 +94,9 @@ def main() -> None:
         inverse.append(float(c))
         log_hi.append(float(first))
         log_lo.append(float(value - first))
-    print(table("log_inverse", inverse, "c next to 1 / m, of 15 bits, for m of 512 intervals from 0.703125 to 1.40625."))
+    print(
+        table("log_inverse", inverse, "c next to 1 / m, of 15 bits, for m of 512 intervals from 0.703125 to 1.40625.")
+    )
     print(table("log_table_hi", log_hi, "-log(c), a multiple of 2**-42"))
     print(table("log_table_lo", log_lo, "What is left of it."))
 

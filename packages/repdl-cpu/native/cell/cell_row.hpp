@@ -28,10 +28,10 @@ void cell_row(const CellRow<F<double>>& row, std::int64_t n) {
   const auto out = row.out;
   row_loop_double(n, [=](std::int64_t i, auto part) {
     using T = decltype(part.load(in[0]));
-    T x[inputs], y[outputs];
+    T x[inputs], made[outputs];
     for (int v = 0; v < inputs; ++v) x[v] = part.load(in[v] + i);
-    F<T>()(x, y);
-    for (int v = 0; v < outputs; ++v) part.store(out[v] + i, canonical(y[v]));
+    F<T>()(x, made);
+    for (int v = 0; v < outputs; ++v) part.store(out[v] + i, canonical(made[v]));
   });
 }
 
