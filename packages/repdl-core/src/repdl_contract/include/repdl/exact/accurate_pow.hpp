@@ -40,9 +40,10 @@ struct OddPart {
 REPDL_HD inline bool short_power(double a, double p, Bigger& power) {
   OddPart base(a);
   const OddPart exponent(size_of(p));
-  if (base.m == 1) {                        // 2**(e p), where e p is an integer
-    const double product = mul(base.e, p);  // exact where it matters: integers below 2**53
+  if (base.m == 1) {  // 2**(e p), where e p is an integer
+    const double product = mul(base.e, p);
     if (!(size_of(product) < 4096.0) || big::nearest(product) != product) return false;
+    if (fma(static_cast<double>(base.e), p, -product) != 0.0) return false;  // the exact one is none
     power = Bigger::of(1, big::nearest(product));
     return true;
   }
