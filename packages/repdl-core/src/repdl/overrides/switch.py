@@ -25,6 +25,7 @@ from repdl.overrides.imports import when_imported
 from repdl.overrides.kernels import ENTERED, Found, kernels
 from repdl.overrides.late import Library, watched
 from repdl.overrides.others import OUTPUT_CODE, graphs_refused, others_refused
+from repdl.overrides.python_numbers import exact_numbers
 from repdl.overrides.refusal import GO_ON, Refusals, where
 from repdl.overrides.retired import kernel_handle, release_later
 from repdl.overrides.shortcuts import Shortcuts, hidden
@@ -84,6 +85,7 @@ class _Session:
             stack.enter_context(others_refused(report))
             stack.enter_context(in_children(start_of_child))
             stack.enter_context(collectives.completed())
+            stack.enter_context(exact_numbers())
             stack.enter_context(dtensors.same_plans())
             stack.enter_context(placed(where))
             stack.enter_context(settings.watched(report))
