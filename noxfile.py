@@ -247,6 +247,13 @@ def prove(session: nox.Session) -> None:
     session.run("python", "tools/exact/prove.py", *session.posargs)
 
 
+@nox.session(name="prove-double")
+def prove_double(session: nox.Session) -> None:
+    """Compare the exact functions of doubles with MPFR on 10**6 arguments each (ten minutes); `-- --random N`."""
+    install(session, "gmpy2>=2.1")
+    session.run("python", "tools/exact/prove_double.py", *(session.posargs or ["--of", "header"]))
+
+
 @nox.session
 def targets(session: nox.Session) -> None:
     """The CPU kernels for other processors, emulated (needs g++-<target>-linux-gnu and qemu-user-static)."""

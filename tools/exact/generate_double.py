@@ -1,21 +1,29 @@
-"""Print the tables of double-doubles (exact/double_double/tables.hpp): python tools/exact/generate_double.py > FILE."""
+"""Write the tables of double-doubles (exact/double_double/*_tables.hpp): python tools/exact/generate_double.py."""
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 import gmpy2
 from gmpy2 import mpfr
 
 gmpy2.get_context().precision = 400
 
-HEADER = """\
-// Tables of the exact functions of doubles: tools/exact/generate_double.py prints them.
+FOLDER = (
+    Path(__file__).resolve().parents[2] / "packages/repdl-core/src/repdl_contract/include/repdl/exact/double_double"
+)
+FRAME = """\
+// Tables of double_double/{name}.hpp: tools/exact/generate_double.py writes them.
 #pragma once
 
 #include "repdl/host_device.hpp"
 
-namespace repdl::exact::double_double {
+// clang-format off
+namespace repdl::exact::double_double {{
+{body}
+}}  // namespace repdl::exact::double_double
 """
 
 
@@ -37,7 +45,7 @@ def rows(values: Iterable[float]) -> Iterator[str]:
             yield line.rstrip()
             line = ""
         line += text
-    yield line.rstrip()
+    yield line.rstrip(", ")
 
 
 def table(name: str, values: list[float], text: str) -> str:
@@ -65,57 +73,80 @@ def parts(x: mpfr, *units: int) -> list[float]:
     return [*found, float(x)]
 
 
-def main() -> None:
-    pi, ln_2 = gmpy2.const_pi(), gmpy2.log(mpfr(2))
-    print(HEADER, end="")
-    print(constants("ln_2_128", parts(ln_2 / 128, -42, -77), "ln 2 / 128"))
-    print(constants("ln_2_pair", list(pair(ln_2)), "ln 2"))
-    print(constants("ln_2_of_log", parts(ln_2, -42), "ln 2, a multiple of 2**-42 and the rest"))
-    print(constants("over_ln_2", list(pair(1 / ln_2)), "1 / ln 2"))
-    print(constants("over_ln_10", list(pair(1 / gmpy2.log(mpfr(10)))), "1 / ln 10"))
-    print(constants("pi_256", parts(pi / 256, -31, -57, -83), "pi / 256"))
-    print(constants("half_pi", list(pair(pi / 2)), "pi / 2"))
-    powers = [pair(gmpy2.exp2(mpfr(j) / 128)) for j in range(128)]
-    print(table("exp_table_hi", [high for high, _ in powers], "2**(j / 128)"))
-    print(table("exp_table_lo", [low for _, low in powers], "What is left of it."))
+def from_bits(bits: int) -> mpfr:
+    return mpfr(struct.unpack("<d", struct.pack("<Q", bits))[0])
 
-    # Entry j is for the mantissas m of [0.703125, 1.40625) with 512 (m - 0.703125 2**i) ... in the leading bits.
+
+def pairs(name: str, values: list[mpfr], text: str, high: str = "hi", low: str = "lo") -> list[str]:
+    """Two tables of those numbers, what is left of each after the double next to it in the second one."""
+    both = [pair(value) for value in values]
+    first = table(f"{name}_{high}", [a for a, _ in both], text)
+    return [first, table(f"{name}_{low}", [b for _, b in both], "What is left of it.")]
+
+
+def scalars(name: str, x: mpfr, text: str) -> str:
+    high, low = pair(x)
+    return f"\nconstexpr double {name}_hi = {high.hex()}, {name}_lo = {low.hex()};  // {text}"
+
+
+def exp_tables() -> list[str]:
+    ln_2 = gmpy2.log(mpfr(2))
+    return [
+        constants("ln_2_128", parts(ln_2 / 128, -42, -77), "ln 2 / 128"),
+        constants("ln_2_pair", list(pair(ln_2)), "ln 2"),
+        *pairs("exp_table", [gmpy2.exp2(mpfr(j) / 128) for j in range(128)], "2**(j / 128)"),
+    ]
+
+
+def log_tables() -> list[str]:
     inverse, log_hi, log_lo = [], [], []
     for j in range(512):
         bits = 0x3FE6800000000000 + (j << 43)
-        if bits >= 0x3FF0000000000000 + (0x6800000000000):
-            raise AssertionError(j)
-        from_bits = lambda b: gmpy2.mpfr(__import__("struct").unpack("<d", __import__("struct").pack("<Q", b))[0])
         low, high = from_bits(bits), from_bits(bits + (1 << 43))
-        near_one = low <= 1 <= high
-        c = mpfr(1) if near_one else cut(2 / (low + high), -14)
-        value = -gmpy2.log(c)
-        first = cut(value, -42)
+        c = mpfr(1) if low <= 1 <= high else cut(2 / (low + high), -14)
+        first = cut(-gmpy2.log(c), -42)
         inverse.append(float(c))
         log_hi.append(float(first))
-        log_lo.append(float(value - first))
-    print(
-        table("log_inverse", inverse, "c next to 1 / m, of 15 bits, for m of 512 intervals from 0.703125 to 1.40625.")
-    )
-    print(table("log_table_hi", log_hi, "-log(c), a multiple of 2**-42"))
-    print(table("log_table_lo", log_lo, "What is left of it."))
+        log_lo.append(float(-gmpy2.log(c) - first))
+    return [
+        constants("ln_2_of_log", parts(gmpy2.log(mpfr(2)), -42), "ln 2, a multiple of 2**-42 and the rest"),
+        constants("over_ln_2", list(pair(1 / gmpy2.log(mpfr(2)))), "1 / ln 2"),
+        constants("over_ln_10", list(pair(1 / gmpy2.log(mpfr(10)))), "1 / ln 10"),
+        table("log_inverse", inverse, "c next to 1 / m, of 15 bits, for m of 512 intervals from 0.703125 to 1.40625."),
+        table("log_table_hi", log_hi, "-log(c), a multiple of 2**-42"),
+        table("log_table_lo", log_lo, "What is left of it."),
+    ]
 
-    sines = [pair(gmpy2.sin(pi * j / 256)) if j % 256 else (0.0, 0.0) for j in range(512)]
-    print(table("sin_table_hi", [high for high, _ in sines], "sin(j pi / 256)"))
-    print(table("sin_table_lo", [low for _, low in sines], "What is left of it."))
 
-    angles = [pair(gmpy2.atan(mpfr(j) / 128)) for j in range(129)]
-    print(table("atan_table_hi", [high for high, _ in angles], "atan(j / 128)"))
-    print(table("atan_table_lo", [low for _, low in angles], "What is left of it."))
+def sin_tables() -> list[str]:
+    sines = [gmpy2.sin(gmpy2.const_pi() * j / 256) if j % 256 else mpfr(0) for j in range(512)]
+    return [
+        constants("pi_256", parts(gmpy2.const_pi() / 256, -31, -57, -83), "pi / 256"),
+        *pairs("sin_table", sines, "sin(j pi / 256)"),
+    ]
 
+
+def atan_tables() -> list[str]:
+    return [
+        scalars("half_pi", gmpy2.const_pi() / 2, "pi / 2"),
+        *pairs("atan_table", [gmpy2.atan(mpfr(j) / 128) for j in range(129)], "atan(j / 128)"),
+    ]
+
+
+def erf_tables() -> list[str]:
     places = [mpfr(j) / 64 for j in range(64 * 6 + 1)]
-    values = [pair(gmpy2.erf(x)) for x in places]
-    slopes = [pair(2 / gmpy2.sqrt(pi) * gmpy2.exp(-x * x)) for x in places]
-    print(table("erf_table_hi", [high for high, _ in values], "erf(j / 64)"))
-    print(table("erf_table_lo", [low for _, low in values], "What is left of it."))
-    print(table("erf_slope_hi", [high for high, _ in slopes], "2 / sqrt(pi) exp(-(j / 64)**2)"))
-    print(table("erf_slope_lo", [low for _, low in slopes], "What is left of it."))
-    print("\n}  // namespace repdl::exact::double_double")
+    factor = 2 / gmpy2.sqrt(gmpy2.const_pi())
+    return [
+        *pairs("erf_table", [gmpy2.erf(x) for x in places], "erf(j / 64)"),
+        *pairs("erf_slope", [factor * gmpy2.exp(-x * x) for x in places], "2 / sqrt(pi) exp(-(j / 64)**2)"),
+    ]
+
+
+def main() -> None:
+    for make in (exp_tables, log_tables, sin_tables, atan_tables, erf_tables):
+        name = make.__name__.removesuffix("_tables")
+        body = "\n".join(make()) + "\n"
+        (FOLDER / f"{name}_tables.hpp").write_text(FRAME.format(name=name, body=body))
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "repdl/exact/double_double/exp.hpp"
+#include "repdl/exact/double_double/atan_tables.hpp"
 
 namespace repdl::exact::double_double {
 
@@ -31,7 +32,7 @@ REPDL_HD_INLINE Pair<V> acute_angle(Pair<V> a, Pair<V> b) {
   const Pair<V> s = quick_two_sum(look_up(atan_table_hi(), j), u.hi);
   const V rest = madd(p * z, u.hi, u.lo) + look_up(atan_table_lo(), j);
   const Pair<V> angle = quick_two_sum(s.hi, s.lo + rest);
-  return selected<V>(steep, Pair<V>{V::set1(half_pi[0]), V::set1(half_pi[1])} - angle, angle);
+  return selected<V>(steep, Pair<V>{V::set1(half_pi_hi), V::set1(half_pi_lo)} - angle, angle);
 }
 
 template <class V>
@@ -60,7 +61,7 @@ template <class V>
 REPDL_HD_INLINE Rounded<V> acos(V x) {
   const V size = absolute(x);
   const Pair<V> acute = acute_angle(other_side(size), single_pair(size));
-  const Pair<V> pi{V::set1(2.0 * half_pi[0]), V::set1(2.0 * half_pi[1])};
+  const Pair<V> pi{V::set1(2.0 * half_pi_hi), V::set1(2.0 * half_pi_lo)};
   const Rounded<V> y = rounded(selected<V>(x < V::set1(0.0), pi - acute, acute), atan_margin);
   const auto plain = (V::set1(0x1p-100) < size) & (size < V::set1(1.0));
   return {y.value, y.decided & plain};
@@ -71,7 +72,7 @@ template <class V>
 REPDL_HD_INLINE Rounded<V> atan2(V y, V x) {
   const V a = absolute(y), b = absolute(x), low = V::set1(0x1p-400), high = V::set1(0x1p+400);
   const Pair<V> acute = acute_angle(single_pair(a), single_pair(b));
-  const Pair<V> pi{V::set1(2.0 * half_pi[0]), V::set1(2.0 * half_pi[1])};
+  const Pair<V> pi{V::set1(2.0 * half_pi_hi), V::set1(2.0 * half_pi_lo)};
   const Rounded<V> size = rounded(selected<V>(x < V::set1(0.0), pi - acute, acute), atan_margin);
   const auto plain = (low < a) & (low < b) & (a < high) & (b < high) & (b * V::set1(0x1p-100) < a);
   return {with_sign(size.value, y), size.decided & plain};

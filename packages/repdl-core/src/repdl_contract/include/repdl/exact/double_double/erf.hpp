@@ -6,6 +6,7 @@
 #pragma once
 
 #include "repdl/exact/double_double/exp.hpp"
+#include "repdl/exact/double_double/erf_tables.hpp"
 
 namespace repdl::exact::double_double {
 

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "repdl/exact/double_double/arithmetic.hpp"
-#include "repdl/exact/double_double/tables.hpp"
+#include "repdl/exact/double_double/exp_tables.hpp"
 
 namespace repdl::exact::double_double {
 

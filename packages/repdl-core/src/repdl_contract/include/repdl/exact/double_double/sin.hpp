@@ -8,6 +8,7 @@
 #pragma once
 
 #include "repdl/exact/double_double/exp.hpp"
+#include "repdl/exact/double_double/sin_tables.hpp"
 
 namespace repdl::exact::double_double {
 
