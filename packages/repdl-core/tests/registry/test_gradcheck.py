@@ -16,7 +16,7 @@ from repdl.testing import opinfo
 
 pytest.importorskip("expecttest", reason="torch's database needs it")
 Tensor = torch.Tensor
-MOST = 500
+MOST = 2000
 """Elements of the tensors of a sample."""
 
 
@@ -77,10 +77,18 @@ def check(name: str) -> bool:
     return compared
 
 
+WITHOUT = {
+    *("adam_step", "rmsprop_step", "sgd_step", "arange", "argmax", "argmin", "argsort", "bincount", "linspace"),
+    *("floor_divide", "unique", "unique_consecutive", "dropout1d", "feature_dropout", "gumbel_softmax"),
+    *("affine_grid", "cast", "chain_matmul", "grouped_mm", "index", "fold", "unfold", "lp_pool1d", "lp_pool2d"),
+    *("lp_pool3d", "ctc_loss", "gru_cell", "lstm_cell", "rnn_relu_cell", "rnn_tanh_cell"),
+}
+"""No derivative, random numbers, or no small sample in the database."""
+
+
 @pytest.mark.parametrize("letter", sorted({name[0] for name in ops.__all__}))
 def test_gradcheck__float64(letter: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for name in sorted(ops.__all__):
-            if name[0] == letter:
-                print(name, check(name))
+        left = {name for name in ops.__all__ if name[0] == letter and not check(name)}
+    assert left <= WITHOUT
