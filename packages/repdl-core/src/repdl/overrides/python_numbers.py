@@ -71,10 +71,12 @@ def _kept(function: Callable[[Any, Any], Any]) -> Callable[[Number, Any], Any]:
     return method
 
 
-for _name in ("__add__", "__radd__", "__sub__", "__rsub__", "__mul__", "__rmul__"):
-    setattr(Number, _name, _kept(getattr(float, _name)))
-Number.__pow__ = _kept(power)
-Number.__rpow__ = _kept(lambda exponent, base: power(base, exponent))
+_METHODS = {
+    name: getattr(float, name) for name in ("__add__", "__radd__", "__sub__", "__rsub__", "__mul__", "__rmul__")
+}
+_METHODS |= {"__pow__": power, "__rpow__": lambda exponent, base: power(base, exponent)}
+for _name, _function in _METHODS.items():
+    setattr(Number, _name, _kept(_function))
 
 
 def _exact(name: str) -> Callable[[Any], float]:

@@ -38,6 +38,7 @@ def element_loss(
     schema: str,
     formula: Callable[..., Any] | Written,
     *,
+    dtypes: Dtypes = Dtypes(),  # noqa: B008, it is frozen
     reductions: tuple[str, ...] = REDUCTIONS,
     calls: str = "",
     check: Callable[..., None] | None = None,
@@ -50,7 +51,7 @@ def element_loss(
     """Register `name(Tensor input, Tensor target, ..., str reduction, str contract)`, reduced after the formula.
 
     Args:
-        schema, autocast, fixed, is_slope: as of `registry.composite`.
+        schema, dtypes, autocast, fixed, is_slope: as of `registry.composite`.
         formula: an expression (`repdl.ops.declare.expression`) of x, the input, y, the target, other tensors and
             options, whose text is that of the contract; or `Written`, with `calls`, the ops that it calls.
         check: raises for shapes, arguments by name; without it all tensors broadcast.
@@ -84,7 +85,7 @@ def element_loss(
         run,
         calls=(*calls.split(), *stated.calls, "sum", "div"),
         check=check_arguments,
-        dtypes=Dtypes(),
+        dtypes=dtypes,
         autocast=autocast,
         fixed=fixed,
         is_slope=is_slope,

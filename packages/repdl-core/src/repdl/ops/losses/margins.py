@@ -126,7 +126,7 @@ element_loss(
         "of each row of C elements, with class t: `sum(l) / C`, `l_j = relu((margin - x_t) + x_j)`, squared if "
         "p is 2, with weight w times w_t, and +0 for j = t",
     ),
-    Dtypes(integers=("target",)),
+    dtypes=Dtypes(integers=("target",)),
     calls="sub embedding relu add square mul where",
     check=_check_multi_margin,
     cases=CaseSpec("written"),
@@ -159,7 +159,7 @@ element_loss(
         "`sum(l) / C`, l the C * C numbers `l_ij = relu((1 - x_(t_i)) + x_j)` in row-major order, +0 for an i "
         "without a class and for j among the classes",
     ),
-    Dtypes(integers=("target",)),
+    dtypes=Dtypes(integers=("target",)),
     calls="sub embedding relu add where",
     check=_check_multilabel_margin,
     cases=CaseSpec("written"),
