@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from repdl.dtypes import FLOATS_16_BIT
 from repdl.testing.cases import EVERY, Case
 from repdl.testing.inputs import uniform
 
@@ -193,15 +194,16 @@ def _infinite_gradient() -> tuple[Any, ...]:
     return grad, *others
 
 
+# The kernels of heads have no float64: there a formula computes, as of scaled_dot_product_attention below.
 CASES = [
-    *(Case("attention", name, make, dtypes=EVERY) for name, make in HEADS.items()),
+    *(Case("attention", name, make, dtypes=FLOATS_16_BIT) for name, make in HEADS.items()),
     *(
-        Case("attention_backward", name, lambda make=make: _with_grad(make()), dtypes=EVERY)
+        Case("attention_backward", name, lambda make=make: _with_grad(make()), dtypes=FLOATS_16_BIT)
         for name, make in HEADS.items()
     ),
-    Case("attention_backward", "infinite_gradient", _infinite_gradient, dtypes=EVERY),
+    Case("attention_backward", "infinite_gradient", _infinite_gradient, dtypes=FLOATS_16_BIT),
     *(
-        Case("attention_backward_bias", name, lambda make=make: _with_grad(make()), dtypes=EVERY)
+        Case("attention_backward_bias", name, lambda make=make: _with_grad(make()), dtypes=FLOATS_16_BIT)
         for name, make in HEADS.items()
         if name.startswith("bias")
     ),
