@@ -9,7 +9,8 @@ PACKAGES = Path(__file__).parents[1] / "packages"
 CONTRACT = PACKAGES / "repdl-core/src/repdl_contract/include"
 NATIVE = {package: PACKAGES / package / "native" for package in ("repdl-cpu", "repdl-cuda")}
 LAYERS = {
-    CONTRACT / "repdl": "contract | exact/pairs | exact | shape random step pointwise | cell python",
+    CONTRACT / "repdl": "contract | exact/pairs exact/big exact/double_double | exact | shape random step pointwise | "
+    "cell python",
     NATIVE["repdl-cpu"]: "base | simd | exact | reduce gemm random step | pointwise cell norm loss pool conv | "
     "attention recurrent",
     NATIVE["repdl-cuda"]: "base | gemm random step | reduce | pointwise norm loss pool conv",

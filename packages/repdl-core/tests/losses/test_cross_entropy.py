@@ -225,6 +225,6 @@ def test_cross_entropy__rejects_dtypes_and_devices(dtype: torch.dtype) -> None:
     for smoothing in (0.0, 0.1):
         options = {"label_smoothing": smoothing}
         assert_rejected(lambda: ops.cross_entropy(x, t.to(dtype), **options), TypeError, ": target", "int64")
-        assert_rejected(lambda: ops.cross_entropy(x.double(), t, **options), TypeError, ": input", "float64")
+        assert_rejected(lambda: ops.cross_entropy(x.to(torch.complex64), t, **options), TypeError, ": input")
         for moved in ((x.to("meta"), t, w), (x, t.to("meta"), w), (x, t, w.to("meta"))):
             assert_rejected(lambda: ops.cross_entropy(*moved, **options), ValueError, "meta", "cpu")

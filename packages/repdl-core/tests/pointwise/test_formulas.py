@@ -129,8 +129,6 @@ def test_linspace() -> None:
 
 def test_formulas__rejects() -> None:
     x = uniform(1, 4)
-    for name in ("logaddexp", "xlogy"):
-        assert_rejected(lambda: getattr(ops, name)(x.double(), x.double()), TypeError, f"{name}: input.dtype")
     for name in ("logaddexp", "hypot", "xlogy", "fmod", "remainder"):
         shapes = lambda m: getattr(m, name)(x, x[:3])
         assert_rejected(

@@ -123,9 +123,9 @@ def test_pow__rejects_exponents(bad: Any) -> None:
 
 
 def test_pow__rejects_inputs() -> None:
-    for dtype in (torch.float64, torch.complex64):
-        assert_rejected(lambda: ops.pow(torch.ones(2).to(dtype), 2.5), TypeError, "pow: ", "float32")
-        assert_rejected(lambda: ops.pow(torch.ones(2), torch.ones(2).to(dtype)), TypeError, "pow", "float32")
+    x = torch.ones(2)
+    assert_rejected(lambda: ops.pow(x.to(torch.complex64), 2.5), TypeError, "pow: ", "float32")
+    assert_rejected(lambda: ops.pow(x, x.to(torch.complex64)), TypeError, "pow", "float32")
     assert_rejected(lambda: ops.pow(2.0, 3.0), ValueError, "pow: no tensor")
     assert_rejected(lambda: ops.pow("a", torch.ones(2)), TypeError, "pow: input")  # type: ignore[arg-type]
     assert_rejected(lambda: ops.pow(torch.ones(2), torch.ones(3)), ValueError, "pow_tensor: ", "broadcast")

@@ -7,6 +7,7 @@
 #include "exact/tanh_vec.hpp"
 #include "repdl/cell/cells.hpp"
 #include "simd/row_loop.hpp"
+#include "exact/double_vec.hpp"
 #include "simd/row_loop_double.hpp"
 #include "simd/vectors.hpp"
 

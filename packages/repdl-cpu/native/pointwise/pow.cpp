@@ -4,6 +4,7 @@
 #include "base/threads.hpp"
 #include "repdl/backend.hpp"
 #include "repdl/exact/powers.hpp"
+#include "exact/double_vec.hpp"
 #include "simd/row_loop_double.hpp"
 
 namespace repdl::cpu {

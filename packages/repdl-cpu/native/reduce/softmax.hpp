@@ -6,6 +6,7 @@
 #include "base/prefetch.hpp"
 #include "reduce/row_sum.hpp"
 #include "simd/row_loop.hpp"
+#include "exact/double_vec.hpp"
 #include "simd/row_loop_double.hpp"
 
 namespace repdl::cpu {

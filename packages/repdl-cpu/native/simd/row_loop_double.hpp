@@ -3,7 +3,9 @@
 //   row_loop_double(n, body)   body(i, part) for the elements from i on that `part` loads and stores
 #pragma once
 
-#include "exact/double_vec.hpp"
+#include <cstdint>
+
+#include "simd/mask_double.hpp"
 
 namespace repdl::cpu {
 
