@@ -65,8 +65,8 @@ def test_enable__integers_give_what_torch_gives(name: str) -> None:
 @pytest.mark.parametrize("name", ["truediv", "matmul", "pow"])
 def test_enable__operators_say_which_dtype_is_not_covered(name: str) -> None:
     """Python would make another error of a TypeError."""
-    x = values(4).to(torch.float64 if name == "pow" else torch.complex64)
-    with repdl.enabled(), pytest.raises(UnsupportedError, match=r"dtype is (complex|float)64, expected float32"):
+    x = values(4).to(torch.complex64)
+    with repdl.enabled(), pytest.raises(UnsupportedError, match="dtype is complex64, expected float32"):
         getattr(operator, name)(x, x)
 
 
