@@ -47,10 +47,18 @@ pointwise(
 )
 pointwise(
     "hardshrink(Tensor input, float lambd) -> Tensor",
-    Slope("+0 if -lambd <= x <= lambd, else g"),
+    {"input": lambda g, x, lambd: f.hardshrink_backward(g, x, lambd)},
     family="activation",
     order="+0 if -lambd <= x <= lambd, else x",
     cases=[(0.5,), (-0.1,)],
+)
+pointwise(
+    "hardshrink_backward(Tensor grad, Tensor input, float lambd) -> Tensor",
+    {"grad": lambda h, x, lambd: f.hardshrink_backward(h, x, lambd)},
+    family="activation",
+    same_shape=("grad", "input"),
+    order="+0 if -lambd <= x <= lambd, else g",
+    cases=[(0.5,), (0.0,)],
 )
 pointwise(
     "softshrink(Tensor input, float lambd) -> Tensor",
