@@ -46,6 +46,7 @@ REASONS = (
     ("accepted, where torch says: .* n dims .*", ".*", "rows are made first, which have less dimensions"),
     ("raises RuntimeError, .*", "a?min|aminmax", "the number of dimensions, 64 at most"),
     ("raises RuntimeError, .*", "neg", "torch's own error, about bools"),
+    ("gradient: beyond the bound", "logcumsumexp", "two samples in float64; the cause is not known yet"),
     ("gradient: beyond the bound", "hardsigmoid", "torch's derivative in float64 has 1 / 6 rounded to float32"),
     (
         "gradient: beyond the bound",
