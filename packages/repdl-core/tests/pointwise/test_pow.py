@@ -215,6 +215,15 @@ def test_pow__float64(exponent: float) -> None:
             assert_same_bits(result, expected)
 
 
+@pytest.mark.parametrize("exponent", [2.0**n + part for n in (50, 51, 52, 53) for part in (0.0, 0.5, 1.0, 2.0)])
+def test_pow__float64_signs_of_large_exponents(exponent: float) -> None:
+    """Halves, odd and even integers around the last ones that a double tells apart."""
+    x = -torch.tensor([1.0, 1 - 2.0**-53, 1 + 2.0**-52, 1 + 5 * 2.0**-52], dtype=torch.double)
+    expected = by_mpfr_64(x, exponent)
+    assert_same_bits(ops.pow(x, exponent), expected)
+    assert_same_bits(ops.pow(x, torch.tensor(exponent, dtype=torch.double)), expected)
+
+
 @pytest.mark.parametrize("exponent", [-1, 0, 0.5, 1, 2, 3, 0.3, -2.5])
 def test_pow__float64_derivatives(exponent: float) -> None:
     x = uniform(2, 20).double().abs() + 0.5

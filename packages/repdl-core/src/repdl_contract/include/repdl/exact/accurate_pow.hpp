@@ -73,7 +73,7 @@ REPDL_HD_APART inline double power_of_size(double a, double p) {
 
 REPDL_HD inline bool is_integer(double x) {
   const double size = size_of(x);
-  return size >= 0x1p+52 || (size + magic) - magic == size;
+  return size >= 0x1p+52 || (size + 0x1p+52) - 0x1p+52 == size;
 }
 
 REPDL_HD inline double pow(double x, double p) {
