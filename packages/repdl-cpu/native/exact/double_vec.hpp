@@ -1,6 +1,9 @@
 // The exact functions of a whole Vec64: the bits of repdl/exact/doubles.hpp.
 #pragma once
 
+#include <array>
+#include <utility>
+
 #include "repdl/exact/doubles.hpp"
 #include "simd/mask_double.hpp"
 
@@ -8,23 +11,31 @@ namespace repdl::cpu {
 
 #if defined(__AVX2__) && defined(__FMA__)
 
-// f(x...) in the lanes that are not decided, y elsewhere.
-template <double (*f)(double)>
-__attribute__((noinline, cold)) Vec64 lanes_apart(Vec64 x, Vec64 y, unsigned lanes) {
-  alignas(64) double given[Vec64::width], result[Vec64::width];
-  x.store(given);
+// f(x...) in these lanes, y elsewhere.
+template <auto f, std::size_t... I>
+__attribute__((noinline, cold)) Vec64 in_lanes(unsigned lanes, Vec64 y, const std::array<Vec64, sizeof...(I)>& x,
+                                               std::index_sequence<I...>) {
+  alignas(64) double given[sizeof...(I)][Vec64::width], result[Vec64::width];
+  (x[I].store(given[I]), ...);
   y.store(result);
   for (; lanes != 0; lanes &= lanes - 1) {
     const int i = __builtin_ctz(lanes);
-    result[i] = f(given[i]);
+    result[i] = f(given[I][i]...);
   }
   return Vec64::load(result);
 }
 
-template <double (*f)(double)>
-[[gnu::always_inline]] inline Vec64 or_accurate(exact::double_double::Rounded<Vec64> y, Vec64 x) {
+// The results that are decided, and f(x...) in the other lanes.
+template <auto f, class... X>
+[[gnu::always_inline]] inline Vec64 or_accurate(exact::double_double::Rounded<Vec64> y, X... x) {
   const unsigned left = lanes_of(y.decided) ^ all_lanes64;
-  return __builtin_expect(left == 0, 1) ? y.value : lanes_apart<f>(x, y.value, left);
+  if (__builtin_expect(left == 0, 1)) return y.value;
+  return in_lanes<f>(left, y.value, std::array<Vec64, sizeof...(X)>{x...}, std::index_sequence_for<X...>());
+}
+
+template <double (*f)(double)>
+Vec64 in_each_lane(Vec64 x) {
+  return in_lanes<f>(all_lanes64, x, std::array<Vec64, 1>{x}, std::index_sequence<0>());
 }
 
 [[gnu::always_inline]] inline Vec64 acos(Vec64 x) {
@@ -94,34 +105,15 @@ template <double (*f)(double)>
   return or_accurate<exact::accurate::tanh>(exact::double_double::tanh(x), x);
 }
 
-inline Vec64 erfc(Vec64 x) { return lanes_apart<exact::erfc>(x, x, all_lanes64); }
-inline Vec64 erfinv(Vec64 x) { return lanes_apart<exact::erfinv>(x, x, all_lanes64); }
-
-// The same for functions of two numbers.
-template <double (*f)(double, double)>
-__attribute__((noinline, cold)) Vec64 lanes_apart(Vec64 x, Vec64 z, Vec64 y, unsigned lanes) {
-  alignas(64) double given[2][Vec64::width], result[Vec64::width];
-  x.store(given[0]);
-  z.store(given[1]);
-  y.store(result);
-  for (; lanes != 0; lanes &= lanes - 1) {
-    const int i = __builtin_ctz(lanes);
-    result[i] = f(given[0][i], given[1][i]);
-  }
-  return Vec64::load(result);
-}
+inline Vec64 erfc(Vec64 x) { return in_each_lane<exact::erfc>(x); }
+inline Vec64 erfinv(Vec64 x) { return in_each_lane<exact::erfinv>(x); }
 
 // A negative x is undecided: exact::pow knows its sign.
 [[gnu::always_inline]] inline Vec64 pow(Vec64 x, Vec64 p) {
-  const auto y = exact::double_double::pow(x, p);
-  const unsigned left = lanes_of(y.decided) ^ all_lanes64;
-  return __builtin_expect(left == 0, 1) ? y.value : lanes_apart<exact::pow>(x, p, y.value, left);
+  return or_accurate<static_cast<double (*)(double, double)>(exact::pow)>(exact::double_double::pow(x, p), x, p);
 }
-
 [[gnu::always_inline]] inline Vec64 atan2(Vec64 y, Vec64 x) {
-  const auto angle = exact::double_double::atan2(y, x);
-  const unsigned left = lanes_of(angle.decided) ^ all_lanes64;
-  return __builtin_expect(left == 0, 1) ? angle.value : lanes_apart<exact::atan2>(y, x, angle.value, left);
+  return or_accurate<exact::atan2_accurately>(exact::double_double::atan2(y, x), y, x);
 }
 
 #endif

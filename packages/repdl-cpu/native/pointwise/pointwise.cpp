@@ -20,6 +20,7 @@
 #include "repdl/pointwise/entry.hpp"
 #include "repdl/pointwise/pass.hpp"
 #include "simd/row_loop.hpp"
+#include "simd/row_loop_double.hpp"
 #include "simd/retry_queue.hpp"
 #include "simd/vectors.hpp"
 
@@ -123,12 +124,10 @@ class Row<F, std::index_sequence<I...>> {
   template <class V, class D>
   [[gnu::always_inline]] static void vectors(const V& f, const D&, double* out, std::int64_t n,
                                              const std::array<const double*, count>& x) {
-    const auto result = [](Vec64 y) { return std::is_base_of_v<pointwise::Exact, V> ? y : canonical(y); };
-    std::int64_t i = 0;
-    for (; i + Vec64::width <= n; i += Vec64::width) result(f(Vec64::load(x[I] + i)...)).store(out + i);
-    if (i == n) return;
-    const int left = static_cast<int>(n - i);
-    result(f(Vec64::load(x[I] + i, left)...)).store(out + i, left);
+    row_loop_double(n, [=](std::int64_t i, auto part) {
+      const auto y = f(part.load(x[I] + i)...);
+      part.store(out + i, std::is_base_of_v<pointwise::Exact, V> ? y : canonical(y));
+    });
   }
 
   template <class V, class D>

@@ -45,16 +45,29 @@ def _of(name: str, *numbers: float) -> float:
     return value
 
 
+@functools.lru_cache(maxsize=256)
+def _power(base: float, exponent: float, sign_of_base: float) -> float:
+    return _of("pow_tensor", base, exponent)
+
+
 def power(base: float, exponent: float) -> float:
-    """`base**exponent`, correctly rounded; raises, and is complex, where Python's is."""
+    """`base**exponent`, correctly rounded; raises, and is complex, where Python's is.
+
+    The last ones are kept: every parameter of an optimizer asks for the same powers.
+    """
     value = float.__pow__(float(base), float(exponent))
-    return _of("pow_tensor", base, exponent) if isinstance(value, float) else value
+    return _power(base, exponent, math.copysign(1.0, base)) if isinstance(value, float) else value
 
 
 class Number(float):
-    """A float whose powers are correctly rounded; sums, differences and products with numbers are such floats too."""
+    """A float whose powers are correctly rounded: `number**x` is a float, `x**number` a `Number`, and so are sums,
+    differences and products with numbers. Quotients are floats: what is given to ops should be, whose calls are cached.
+    """
 
     __slots__ = ()
+
+    def __pow__(self, exponent: Any, modulo: None = None) -> Any:
+        return power(self, exponent) if _is_real(exponent) and modulo is None else NotImplemented
 
 
 def _is_real(value: Any) -> bool:
@@ -74,7 +87,7 @@ def _kept(function: Callable[[Any, Any], Any]) -> Callable[[Number, Any], Any]:
 _METHODS = {
     name: getattr(float, name) for name in ("__add__", "__radd__", "__sub__", "__rsub__", "__mul__", "__rmul__")
 }
-_METHODS |= {"__pow__": power, "__rpow__": lambda exponent, base: power(base, exponent)}
+_METHODS["__rpow__"] = lambda exponent, base: power(base, exponent)
 for _name, _function in _METHODS.items():
     setattr(Number, _name, _kept(_function))
 

@@ -1,4 +1,4 @@
-// Constants of BigFloats, truncated: tools/exact/generate_big.py.
+// Constants of BigFloats, truncated: tools/exact/generate_big.py writes them.
 #pragma once
 
 #include "repdl/exact/big/big_float.hpp"
@@ -53,7 +53,7 @@ REPDL_HD inline BigFloat<N> two_over_root_pi() {  // 2 / sqrt(pi)
   return leading<N>(limb, 1);
 }
 
-// The bits of 2 / pi behind the point, the highest first: what the largest double needs, and 1344-1024-... more.
+// The bits of 2 / pi behind the point, the highest first: what 8 limbs of the largest double need.
 REPDL_HD inline std::uint32_t two_over_pi(int word) {
   constexpr std::uint32_t words[42] = {
       0xa2f9836eu, 0x4e441529u, 0xfc2757d1u, 0xf534ddc0u, 0xdb629599u, 0x3c439041u, 0xfe5163abu,

@@ -115,10 +115,9 @@ REPDL_HD_INLINE Rounded<V> asinh(V x) {
 // log(1 + t + sqrt(t (t + 2))) with t = x - 1
 template <class V>
 REPDL_HD_INLINE Rounded<V> acosh(V x) {
-  const V t = x - V::set1(1.0);  // exact below 2; beyond, with its error
   const Pair<V> above = two_sum(x, V::set1(-1.0)), more = two_sum(x, V::set1(1.0));
   const Rounded<V> y = rounded(log1p_pair(above + root(above * more)), log_margin);
-  return {y.value, y.decided & (V::set1(0.0) < t) & (x < V::set1(0x1p+400))};
+  return {y.value, y.decided & (V::set1(1.0) < x) & (x < V::set1(0x1p+400))};
 }
 
 // log(1 + 2 a / (1 - a)) / 2 with a = |x|
