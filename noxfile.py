@@ -100,7 +100,8 @@ def types(session: nox.Session) -> None:
     packages = [argument for backend in NATIVE for argument in ("-p", f"repdl_{backend}")]
     session.run("mypy", "-p", "repdl", *packages, env={"MYPYPATH": sources})
     session.run("mypy", "-m", "audit.__main__", env={"MYPYPATH": NATIVE["cuda"]})
-    session.run("mypy", "examples", "benchmarks", "tools", env={"MYPYPATH": sources})
+    of_tests = f"{ROOT}/packages/repdl-core/tests/testing"  # what tools/exact takes from there
+    session.run("mypy", "examples", "benchmarks", "tools", env={"MYPYPATH": os.pathsep.join((sources, of_tests))})
 
 
 @nox.session

@@ -81,10 +81,10 @@ def test_call__refusal_has_op_module_line_and_remedy() -> None:
 
     assert line_of(spectrum, "torch.fft") in refusal(lambda: converted(spectrum)(x))
 
-    def wide(model: Model, q: torch.Tensor) -> torch.Tensor:
-        return q.double().exp()
+    def special(model: Model, q: torch.Tensor) -> torch.Tensor:
+        return torch.special.bessel_j0(q)
 
-    assert line_of(wide, "q.double") in refusal(lambda: converted(wide)(x))
+    assert line_of(special, "torch.special") in refusal(lambda: converted(special)(x))
 
 
 def test_call__not_strict() -> None:

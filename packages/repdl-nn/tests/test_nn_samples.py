@@ -36,6 +36,8 @@ WITHOUT = {
 
 BOUNDS = {torch.float32: 2.0**-13, torch.float64: 2.0**-42}
 """Of the largest element of a result: samples have few terms, none far above the others."""
+_CTC_ROUNDINGS = 2**11
+"""Four of logarithms below 2**10, whose exp the gradients of CTCLoss are; in units of eps."""
 
 every_layer = pytest.mark.parametrize("name", sorted(INFOS))
 
@@ -114,12 +116,13 @@ def test_samples__as_torch(name: str, training: bool) -> None:
             converted = double if dtype is torch.float64 else detached
             actual = results(ours.to(dtype), tree_map(converted, inputs), tree_map(converted, named))
         assert len(actual) == len(expected)
+        bound = max(BOUNDS[dtype], _CTC_ROUNDINGS * torch.finfo(dtype).eps * (name == "CTCLoss"))
         for a, e in zip(actual, expected):
             assert a.shape == e.shape
             assert torch.equal(a.isnan(), e.isnan())
             error, largest = (a.double() - e).nan_to_num(), e.nan_to_num().abs()
             if a.numel():
-                assert error.abs().max() <= BOUNDS[dtype] * max(1.0, float(largest.max())), (args, kwargs, dtype)
+                assert error.abs().max() <= bound * max(1.0, float(largest.max())), (args, kwargs, dtype)
         count += 1
     assert count > 0
 

@@ -15,13 +15,13 @@ FLAGS = ["-std=c++17", "--fmad=false", f"-I{PACKAGE}/native", f"-I{PACKAGE}/cont
 OF_WHOLE_WARPS = "in_registersINS0_12RegisterRowsILi16E"
 """In the names of kernels of rows in registers, of which a thread has 32 elements."""
 AT_ONCE = {
-    "loss/cross_entropy.cu": {"row_lossesILb": (8, 64), OF_WHOLE_WARPS: (31, 128), "row_gradients": (5, 24)},
+    "loss/cross_entropy.cu": {"row_lossesIfLb": (8, 64), OF_WHOLE_WARPS: (31, 128), "row_gradientsIf": (5, 24)},
     "loss/nll_loss.cu": {"loss_gradients": (4, 32)},
     "norm/batch_norm.cu": {"scale_channels": (17, 68), "channel_gradients": (20, 80)},
     "norm/norm_rows.cu": {"norm_of_rows": (8, 64), "norm_row_gradients": (4, 64), OF_WHOLE_WARPS: (31, 128)},
     "pointwise/cast.cu": {"cast_elements": (3, 8)},
     "reduce/max.cu": {"best_of_segments": (12, 64), "count_ties": (6, 48), "share_grad": (8, 32)},
-    "reduce/softmax.cu": {"softmax_rows": (8, 64), "softmax_gradientsILb": (8, 56), OF_WHOLE_WARPS: (32, 128)},
+    "reduce/softmax.cu": {"softmax_rowsIf": (8, 64), "softmax_gradientsIfLb": (8, 56), OF_WHOLE_WARPS: (32, 128)},
     "reduce/sum.cu": {"sum_rows": (7, 28), "sum_columns": (7, 28)},
     "step/step.cu": {"SgdElement": (6, 32), "RmspropElement": (12, 48), "AdamElement": (14, 56)},
 }

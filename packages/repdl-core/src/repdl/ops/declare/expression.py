@@ -27,6 +27,7 @@ from repdl.registry import OPS, functions
 
 __all__ = [
     "INFINITY",
+    "LN_2",
     "PI",
     "Call",
     "Computed",
@@ -176,6 +177,7 @@ class Number(Expression):
 
 
 INFINITY, PI = Number(math.inf, "inf"), Number(math.pi, "pi")
+LN_2 = Number(0.6931471805599453, "ln 2")
 
 
 class Computed(Expression):

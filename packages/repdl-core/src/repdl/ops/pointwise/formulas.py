@@ -14,7 +14,7 @@ from repdl.dtypes import Dtypes
 from repdl.errors import check
 from repdl.ops.common import at_zero, constant, floating, root, sort_key
 from repdl.ops.common.arithmetic import div, mul, sub
-from repdl.ops.declare import PI, Expression, Written, broadcast_shape, f, guarded, named, pointwise, public
+from repdl.ops.declare import LN_2, PI, Expression, Written, broadcast_shape, f, guarded, named, pointwise, public
 from repdl.ops.pointwise.elementwise import Operand, promoted
 from repdl.ops.pointwise.ternary import clamp
 from repdl.registry import DECLARATIONS, CaseSpec, Declaration, as_float, composite, functions as _ops
@@ -91,7 +91,7 @@ _formula(
 )
 _formula(
     "logaddexp2(Tensor input, Tensor other, str contract) -> Tensor",
-    _log_of_sum(lambda e: div(_ops.log1p(e), math.log(2)), "exp2"),
+    _log_of_sum(lambda e: div(_ops.log1p(e), LN_2.value), "exp2"),
     ("sub", "where", "neg", "exp2", "log1p", "div", "maximum", "add"),
     "`maximum(x, y) + log1p(exp2(-abs(d))) / ln 2`, d = `x - y`, +0 where x = y",
     backward=_OF_ONE_SIDE,

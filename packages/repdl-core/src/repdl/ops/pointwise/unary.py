@@ -14,7 +14,7 @@ from torch import Tensor
 
 from repdl.contract import ContractLike
 from repdl.ops.common import floating
-from repdl.ops.declare import Expression, Number, Term, f, named, pointwise, public
+from repdl.ops.declare import LN_2, Expression, Number, Term, f, named, pointwise, public
 from repdl.registry import FLOAT32_ON_CUDA, CaseSpec, Lists, computes, functions as _ops
 from repdl.tensors.overlap import check_apart
 
@@ -52,7 +52,7 @@ __all__ = [
     "tanh",
 ]
 
-_LN_2, _LN_10 = Number(0.6931471805599453, "ln 2"), Number(2.302585092994046, "ln 10")
+_LN_10 = Number(2.302585092994046, "ln 10")
 _ERF_SLOPE, _ERFC_SLOPE = Number(1.1283791670955126, "2 / sqrt(pi)"), Number(-1.1283791670955126, "-2 / sqrt(pi)")
 _ERFINV_SLOPE = Number(0.886226925452758, "sqrt(pi) / 2")
 
@@ -243,7 +243,7 @@ exp = _correctly_rounded(
 exp2 = _correctly_rounded(
     "exp2",
     "2 to the power of `input`",
-    lambda g, y: g * (y * _LN_2),
+    lambda g, y: g * (y * LN_2),
     value="2^x",
     special="+0 for -inf, inf for inf",
     hard="3b429d37 bcf3a937 43000000 42ffffff c3160000 c3160001 c315ffff c2fc0000 c2fc0001",
@@ -290,7 +290,7 @@ log1p = _correctly_rounded(
 log2 = _correctly_rounded(
     "log2",
     "Logarithm to base 2",
-    lambda g, x: g / (x * _LN_2),
+    lambda g, x: g / (x * LN_2),
     special="-inf for a zero, NaN for x < 0, inf for inf",
     autocast=FLOAT32_ON_CUDA,
     hard="3f7fffff 3f800001 00000001 7f7fffff 41000000",
