@@ -23,15 +23,15 @@ from repdl.overrides import disable, enable, enabled
 from repdl.registry.backend import Backend, backends, set_backend, use_backend
 from repdl.settings.threads import get_num_threads, set_num_threads
 
-_OPTIONAL = {"nn": "repdl-nn", "optim": "repdl-optim", "distributed": "repdl-core"}
+_OPTIONAL = {"nn": "repdl-nn", "optim": "repdl-optim", "checkpoint": "repdl-core", "distributed": "repdl-core"}
 
 if TYPE_CHECKING:
-    from repdl import distributed as distributed, nn as nn, optim as optim
+    from repdl import checkpoint as checkpoint, distributed as distributed, nn as nn, optim as optim
     from repdl.nn import from_torch_module as from_torch_module
 else:
 
     def __getattr__(name: str) -> Any:
-        """Reach `repdl.nn`, `repdl.optim` and `repdl.from_torch_module` when installed, and `repdl.distributed`."""
+        """Reach `repdl.nn`, `repdl.optim` and `repdl.from_torch_module` when installed, and parts used by few."""
         module = "nn" if name == "from_torch_module" else name
         if module not in _OPTIONAL:
             raise AttributeError(f"module 'repdl' has no attribute {name!r}")

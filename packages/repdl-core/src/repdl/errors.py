@@ -85,6 +85,10 @@ class BackendError(RepDLError, RuntimeError):
     """A backend that is unknown, failed to load, or lacks the op asked for."""
 
 
+class CheckpointError(RepDLError, RuntimeError):
+    """A checkpoint that can't be written, is damaged, or does not hold the state that it is asked for."""
+
+
 class UnavailableError(BackendError):
     """What a backend raises while it is loaded that this machine has no device for: it is not broken."""
 

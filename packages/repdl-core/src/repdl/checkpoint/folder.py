@@ -1,0 +1,95 @@
+"""The checkpoints of a folder: the latest, and those that are removed."""
+
+from __future__ import annotations
+
+import os
+import re
+import warnings
+from contextlib import suppress
+from pathlib import Path
+
+from repdl.checkpoint.format import FORMAT, Header, read, read_header
+from repdl.errors import CheckpointError
+
+_NUMBER = re.compile(r"\d+")
+
+
+def saved(folder: Path) -> list[tuple[Path, Header]]:
+    """The checkpoints of a folder with their headers, those that were saved last first; damaged ones are left out."""
+    found = []
+    for path in sorted(folder.iterdir()):
+        if _is_checkpoint(path):
+            with suppress(CheckpointError):
+                found.append((path, read_header(path)))
+    return sorted(found, key=lambda pair: (pair[1].facts["time"], pair[0].name), reverse=True)
+
+
+def _is_checkpoint(path: Path) -> bool:
+    """Whether a file says that it is one: the format stands at the beginning of the header."""
+    if path.name.startswith(".") or not path.is_file():
+        return False
+    try:
+        with path.open("rb") as file:
+            return f'"format":"{FORMAT}"'.encode() in file.read(200)
+    except OSError:
+        return False
+
+
+def latest(folder: str | os.PathLike[str]) -> Path | None:
+    """The checkpoint of a folder that was saved last and is whole; None if there is none.
+
+    Every byte of it is checked. One that was saved later and is damaged is passed over with a warning, which says what
+    is wrong with it.
+
+    Raises:
+        CheckpointError: if there is no such folder.
+    """
+    path = Path(folder)
+    if not path.is_dir():
+        raise CheckpointError(f"latest: {path} is no folder, expected that of checkpoints")
+    for damaged in path.iterdir():
+        if _is_checkpoint(damaged):
+            _warn_unless_whole(damaged)
+    for file, _ in saved(path):
+        try:
+            read(file)
+        except CheckpointError as error:
+            warnings.warn(f"latest: passed over: {error}", stacklevel=2)
+        else:
+            return file
+    return None
+
+
+def _warn_unless_whole(path: Path) -> None:
+    try:
+        read_header(path)
+    except CheckpointError as error:
+        warnings.warn(f"latest: passed over: {error}", stacklevel=3)
+
+
+def check_keep(path: Path, keep: int | None) -> None:
+    """Raise unless `keep` can be meant.
+
+    Raises:
+        CheckpointError: if it is no positive number, or the name of the file has none.
+    """
+    if keep is None:
+        return
+    if type(keep) is not int or keep < 1:
+        raise CheckpointError(f"checkpoint: keep is {keep!r}, expected an integer of 1 or more, or None")
+    if not _NUMBER.search(path.name):
+        raise CheckpointError(
+            f"checkpoint: keep is {keep} and {path.name} has no number, expected a name such as step-10"
+        )
+
+
+def remove_old(path: Path, keep: int) -> None:
+    """Remove all but the last `keep` checkpoints whose names differ from that of `path` in numbers only."""
+    family = _NUMBER.sub("#", path.name)
+    others = [file for file, _ in saved(path.parent) if file != path and _NUMBER.sub("#", file.name) == family]
+    for file in others[keep - 1 :]:
+        with suppress(FileNotFoundError):
+            file.unlink()
+
+
+__all__ = ["check_keep", "latest", "remove_old", "saved"]

@@ -1,0 +1,239 @@
+"""`save` and `async_save`: a state into a file."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import torch
+from tqdm import tqdm
+
+import repdl
+from repdl.checkpoint import atomic, format
+from repdl.checkpoint.checks import check_world
+from repdl.checkpoint.folder import check_keep, remove_old
+from repdl.checkpoint.state import Encoded, Run, collect
+from repdl.contract import get_contract
+from repdl.errors import CheckpointError
+from repdl.overrides.switch import is_enabled
+
+Path_ = str | os.PathLike[str]
+Objects = Any
+"""One object of a kind, a mapping from names to such objects, or None."""
+_previous: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
+"""The digest of the checkpoint that an object was last saved in or loaded from."""
+_running: list[Saving] = []
+
+
+@dataclass(frozen=True)
+class _Job:
+    """What is written where."""
+
+    path: Path
+    state: Encoded
+    facts: Mapping[str, Any]
+    run: Run
+    keep: int | None
+    progress: bool
+
+    def write(self) -> str:
+        """Write the file and return its digest."""
+        size = sum(t.numel() * t.element_size() for t in self.state.tensors.values())
+        bar = tqdm(total=size, desc=f"save {self.path.name}", unit="B", unit_scale=True, disable=not self.progress)
+        with atomic.locked(self.path.parent), bar:
+            digest = atomic.replace(
+                self.path,
+                lambda file: format.write(
+                    file, self.state.tree, self.state.tensors, self.facts, previous_of(self.run), bar.update
+                ),
+            )
+            follow(self.run, digest)
+            if self.keep is not None:
+                remove_old(self.path, self.keep)
+        return digest
+
+
+@dataclass(eq=False)
+class Saving:
+    """A checkpoint that is written while training goes on."""
+
+    path: Path
+    _thread: threading.Thread | None = None
+    _digest: str | None = None
+    _error: BaseException | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def done(self) -> bool:
+        """Whether it has been written, or has failed."""
+        return self._thread is None or not self._thread.is_alive()
+
+    def wait(self) -> str:
+        """Wait until the file is there; returns its digest.
+
+        Raises:
+            CheckpointError: if it could not be written.
+        """
+        if self._thread is not None:
+            self._thread.join()
+        if self in _running:
+            _running.remove(self)
+        if self._error is not None:
+            raise self._error
+        return str(self._digest)
+
+    def _start(self, job: _Job) -> None:
+        def write() -> None:
+            try:
+                self._digest = job.write()
+            except BaseException as error:
+                self._error = error
+
+        self._thread = threading.Thread(target=write, name=f"repdl.checkpoint {self.path.name}")
+        _running.append(self)
+        self._thread.start()
+
+
+def previous_of(run: Run) -> str | None:
+    """The digest of the checkpoint that a run went on from."""
+    return next((_previous[v] for _, _, v in run.each(*run.objects) if _referable(v) and v in _previous), None)
+
+
+def follow(run: Run, digest: str) -> None:
+    """Note the checkpoint that a run goes on from."""
+    for _, _, value in run.each(*run.objects):
+        if _referable(value):
+            _previous[value] = digest
+
+
+def _referable(value: Any) -> bool:
+    return getattr(type(value), "__weakrefoffset__", 0) != 0 and type(value).__hash__ is not None
+
+
+def save(
+    path: Path_,
+    *,
+    model: Objects = None,
+    optimizer: Objects = None,
+    scheduler: Objects = None,
+    sampler: Objects = None,
+    scaler: Objects = None,
+    generator: Objects = None,
+    extra: Any = None,
+    gradients: bool = True,
+    keep: int | None = None,
+    progress: bool = False,
+) -> str:
+    """Write the state of a run into a file, for `load`; returns the digest of the state.
+
+    The states of the default generators of torch (on GPUs too), numpy, Python and RepDL are always part of it, and so
+    are the contract and the digest of the checkpoint that the run went on from. The file is safetensors. It is written
+    beside an old one of the same name, flushed, and renamed: whatever happens, a whole file is there, the old one or
+    the new one.
+
+    Args:
+        path: the file; its folder has to exist.
+        model: a module, or a mapping from names to modules; an average of parameters is one of them.
+        optimizer: an optimizer, or a mapping; so are the other objects.
+        scheduler: what sets the learning rate.
+        sampler: the position in the data: `Batches`, a sampler of `repdl.random`, or another object with `state_dict`.
+        scaler: a `torch.amp.GradScaler`.
+        generator: generators that are not the default ones: of torch, `repdl.random`, numpy or Python.
+        extra: what else the program needs, such as the step: numbers, text, tensors, arrays, and dicts, lists, tuples
+            and sets of these.
+        gradients: whether `.grad` of parameters is saved. False is for loops that clear gradients before the next
+            backward pass, and saves their memory.
+        keep: how many checkpoints of this name stay in the folder, where names differ in their numbers only
+            (`step-10`, `step-20`); older ones are removed once this one is there. None removes none.
+        progress: show a progress bar.
+
+    Returns:
+        The digest of states and contract, which does not depend on machine, time or versions: two runs that are in the
+        same state have the same digest.
+
+    Raises:
+        CheckpointError: for a state that is not made of data, with its path; if another process saves into the folder;
+            if the file can't be written. Checkpoints that were there stay as they were.
+        UnsupportedError: with several ranks of torch.distributed.
+
+    Source: https://huggingface.co/docs/safetensors
+    """
+    run = Run.of(
+        model=model, optimizer=optimizer, scheduler=scheduler, scaler=scaler, sampler=sampler, generator=generator
+    )
+    return _job(path, run, extra, gradients, keep, progress).write()
+
+
+def async_save(
+    path: Path_,
+    *,
+    model: Objects = None,
+    optimizer: Objects = None,
+    scheduler: Objects = None,
+    sampler: Objects = None,
+    scaler: Objects = None,
+    generator: Objects = None,
+    extra: Any = None,
+    gradients: bool = True,
+    keep: int | None = None,
+    progress: bool = False,
+) -> Saving:
+    """`save` while training goes on: the state is copied into memory of the CPU first, and then written by a thread.
+
+    A later `save`, `async_save` or `load` waits for it.
+
+    Args:
+        path: the file, and all else as for `save`.
+
+    Returns:
+        A handle. `handle.wait()` returns the digest when the file is there, or raises what went wrong.
+
+    Raises:
+        CheckpointError: for a state that is not made of data.
+        UnsupportedError: with several ranks of torch.distributed.
+
+    Source: https://docs.pytorch.org/docs/stable/distributed.checkpoint.html#torch.distributed.checkpoint.state_dict_saver.async_save
+    """
+    run = Run.of(
+        model=model, optimizer=optimizer, scheduler=scheduler, scaler=scaler, sampler=sampler, generator=generator
+    )
+    job = _job(path, run, extra, gradients, keep, progress)
+    saving = Saving(job.path)
+    saving._start(_Job(job.path, job.state.copied(), job.facts, run, keep, progress))
+    return saving
+
+
+def finish_running() -> None:
+    """Wait for what is written in the background."""
+    for saving in [*_running]:
+        saving.wait()
+
+
+def _job(path: Path_, run: Run, extra: Any, gradients: bool, keep: int | None, progress: bool) -> _Job:
+    check_world()
+    finish_running()
+    file = Path(path).absolute()
+    if file.is_dir() or not file.parent.is_dir():
+        what = "is a folder" if file.is_dir() else "is in a folder that does not exist"
+        raise CheckpointError(f"checkpoint: {file} {what}, expected the name of a file in a folder that is there")
+    check_keep(file, keep)
+    state = collect(run, gradients)
+    if extra is not None:
+        state["extra"] = extra
+    facts = {
+        "contract": str(get_contract()),
+        "enabled": is_enabled(),
+        "many": run.many(),
+        "versions": {"repdl": repdl.__version__, "torch": torch.__version__, "numpy": np.__version__},
+        "time": time.time_ns(),
+    }
+    return _Job(file, Encoded.of(state), facts, run, keep, progress)
+
+
+__all__ = ["Saving", "async_save", "finish_running", "follow", "save"]
