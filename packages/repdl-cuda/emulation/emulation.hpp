@@ -1,9 +1,10 @@
 // The machine that the emulated build runs kernels on: what runtime.cpp does for the headers here.
 //
 // The threads of a block are fibers of one host thread, one of which runs at a time until it
-// waits for others. REPDL_EMULATION_SEED (0 by default) chooses the order: 0 is ascending and
-// copies at once; any other number shuffles blocks, and threads after every wait, and delays
-// asynchronous copies at random. Shared memory is NaN (all bits set) when a block starts.
+// waits for others. REPDL_EMULATION_SEED (0 by default) chooses the order. 0 is ascending: a warp
+// runs up to the next barrier of the block, then the next warp does; copies are made at once. Any
+// other number shuffles blocks, warps and lanes, changes from one warp to another at random, and
+// delays asynchronous copies at random. Shared memory is NaN (all bits set) when a block starts.
 //
 // Kernels do not read this file: cuda_runtime.h and cuda_pipeline_primitives.h beside it
 // have the names of CUDA's own.

@@ -157,8 +157,30 @@ void end_block() {
   take(&machine.scheduler);
 }
 
-void run_block(std::vector<std::size_t>& order) {
-  const std::size_t count = machine.threads.size();
+// Lets the threads of a warp that are ready run until they wait. Returns whether any could, or is ready now.
+bool run_warp(std::size_t first) {
+  const std::size_t count = std::min<std::size_t>(32, machine.threads.size() - first);
+  std::size_t lanes[32];
+  for (std::size_t i = 0; i < count; ++i) lanes[i] = first + i;
+  if (machine.shuffled) std::shuffle(lanes, lanes + count, machine.random);
+  bool moved = false;
+  for (std::size_t i = 0; i < count; ++i) {
+    Thread& t = machine.threads[lanes[i]];
+    if (t.state != State::ready) continue;
+    machine.running = &t;
+    threadIdx = t.index;
+    machine.scheduler.switch_to(*t.fiber);
+    if (!machine.error.empty()) {
+      end_block();
+      throw std::runtime_error(machine.error);
+    }
+    moved = true;
+  }
+  return release_warp(first, count) || moved;
+}
+
+// A warp goes on to the next barrier before the others do: what it must not overtake them with, it does.
+void run_block(std::vector<std::size_t>& warps) {
   machine.shared.clear();
   give(&machine.body);
   for (Thread& t : machine.threads) {
@@ -168,25 +190,16 @@ void run_block(std::vector<std::size_t>& order) {
     t.groups.clear();
   }
   for (;;) {
-    if (machine.shuffled) std::shuffle(order.begin(), order.end(), machine.random);
+    if (machine.shuffled) std::shuffle(warps.begin(), warps.end(), machine.random);
     bool moved = false;
-    for (const std::size_t i : order) {
-      Thread& t = machine.threads[i];
-      if (t.state != State::ready) continue;
-      machine.running = &t;
-      threadIdx = t.index;
-      machine.scheduler.switch_to(*t.fiber);
-      if (!machine.error.empty()) {
-        end_block();
-        throw std::runtime_error(machine.error);
+    for (const std::size_t first : warps)
+      while (run_warp(first)) {
+        moved = true;
+        if (machine.shuffled && machine.random() % 2 != 0) break;
       }
-      moved = true;
-    }
     bool all_done = true;
     for (const Thread& t : machine.threads) all_done = all_done && t.state == State::done;
     if (all_done) return end_block();
-    for (std::size_t first = 0; first < count; first += 32)
-      moved = release_warp(first, std::min<std::size_t>(32, count - first)) || moved;
     moved = release_block() || moved;
     if (!moved) throw_stuck();
   }
@@ -208,8 +221,8 @@ void run_grid(dim3 grid, dim3 block) {
   set_block(block);
   gridDim = {{grid.x}, {grid.y}, {grid.z}};
   const std::size_t blocks = std::size_t{grid.x} * grid.y * grid.z;
-  std::vector<std::size_t> order(machine.threads.size());
-  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::vector<std::size_t> warps((machine.threads.size() + 31) / 32);
+  for (std::size_t i = 0; i < warps.size(); ++i) warps[i] = 32 * i;
   std::vector<std::size_t> block_order(machine.shuffled ? blocks : 0);
   for (std::size_t i = 0; i < block_order.size(); ++i) block_order[i] = i;
   std::shuffle(block_order.begin(), block_order.end(), machine.random);
@@ -218,7 +231,7 @@ void run_grid(dim3 grid, dim3 block) {
     blockIdx = {{static_cast<unsigned>(n % grid.x)},
                 {static_cast<unsigned>(n / grid.x % grid.y)},
                 {static_cast<unsigned>(n / grid.x / grid.y)}};
-    run_block(order);
+    run_block(warps);
   }
 }
 

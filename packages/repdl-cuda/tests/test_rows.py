@@ -108,14 +108,15 @@ def _one_shifted(args: list[Any]) -> Iterator[list[Any]]:
 
 def _compare(made: dict[str, tuple[Any, ...]], backend: str, place: Place) -> None:
     device = "cuda" if backend == "cuda" else "cpu"
-    for op, args in made.items():
+    for what, args in made.items():
+        op = what.split()[0]
         with repdl.use_backend("reference"):
             expected = OPS[op].overload(*args)
         there = [a.to(device) if isinstance(a, torch.Tensor) else a for a in args]
         for given in place(there):
             with repdl.use_backend(backend):
                 found = OPS[op].overload(*given)
-            assert_same_bits(found, expected, op)
+            assert_same_bits(found, expected, what)
 
 
 PLACES: dict[str, Place] = {"aligned": lambda args: [args], "shifted": lambda args: [[*map(shifted, args)]]}
@@ -164,6 +165,67 @@ def test_rows__of_special_values(backend: str, length: int) -> None:
         "rms_norm_backward": (grad, x, [length], x[:, :1], x[0], V1),
     }
     _compare(made, backend, PLACES["aligned"])
+
+
+FAR = 112
+"""How far below the largest element of a row an element is whose exp is below every float."""
+
+
+def far_below(n: int) -> torch.Tensor:
+    """Rows of few elements near the largest; the others are far below it, all of a row within some distances."""
+    i = torch.arange(n)
+    least = [(0, FAR), (50, 62), (58, 70), (66, 74), (70, 78), (78, 86), (84, 96), (96, FAR)]
+    rows = [-near - (far - near) * (i / n) for near, far in least]
+    return torch.stack([torch.where(i % 7 == 3, -0.37 * (i % 5), row) for row in rows])
+
+
+@pytest.mark.parametrize("length", [33, 500, BLOCK, 2 * BLOCK + 77, 9000])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_rows__of_elements_far_below_the_largest(backend: str, length: int) -> None:
+    x, target = far_below(length), torch.arange(8) * 4
+    made = {
+        "softmax": (x, 1, V1),
+        "log_softmax": (x, 1, V1),
+        "cross_entropy": (x, target, None, "none", -100, V1),
+        "logsumexp": (x, [1], False, V1),
+    }
+    _compare(made, backend, PLACES["aligned"])
+
+
+@pytest.mark.parametrize("value", [0.1, 1e30, -1e30, 2.0**-140])
+@pytest.mark.parametrize("length", [1, 33, 100, 500, 1000, 2 * BLOCK + 77, 9001])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_rows__that_are_constant(backend: str, length: int, value: float) -> None:
+    """Norms of rows without a spread, and of sizes whose squares are none: what lies past the end adds nothing."""
+    x, grad, weight = torch.full((3, length), value), inputs(3, length), inputs(length, seed=4)
+    mean, rstd = torch.full((3, 1), value), torch.full((3, 1), 1e10)
+    channels, of_channels = x.view(3, 1, length), grad.view(3, 1, length)
+    made = {
+        "layer_norm": (x, [length], weight, weight, 1e-20, V1),
+        "layer_norm_backward": (grad, x, [length], mean, rstd, weight, V1),
+        "layer_norm_backward of another mean": (grad, x, [length], -mean, rstd * 1e28, weight, V1),
+        "rms_norm": (x, [length], weight, 1e-20, V1),
+        "rms_norm_backward": (grad, x, [length], rstd, weight, V1),
+        "group_norm": (channels, 1, weight[:1], None, 1e-20, V1),
+        "group_norm_backward": (of_channels, channels, 1, mean, rstd * 1e28, weight[:1], V1),
+        "batch_norm_backward": (of_channels, channels, weight[:1], mean[0], rstd[0], True, V1),
+    }
+    _compare(made, backend, PLACES["aligned"])
+
+
+CONTRACTS = [
+    f"dot_chunk=256,sum_lanes={lanes},sum_block={block}"
+    for lanes, block in ((64, 0), (64, 64), (64, 512), (64, 4096), (32, 64), (32, 4096))
+]
+
+
+@pytest.mark.parametrize("length", [63, 700, 1100, 3000])
+@pytest.mark.parametrize("contract", CONTRACTS)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_rows__of_other_contracts(backend: str, contract: str, length: int) -> None:
+    """Rows of one block, and of several, whose blocks are shorter or longer than those of the fast kernels."""
+    for rows in (2, 34):
+        _compare(_rows(length, FLOAT, contract, rows), backend, PLACES["aligned"])
 
 
 @pytest.mark.parametrize("place", PLACES)

@@ -76,6 +76,22 @@ void missing_barrier() {
     expect(std::count(y.begin(), y.end(), 1) < 64, "without the barrier the result is wrong");
   }
 }
+// The second words of a warp are where the other one may not have read the first ones yet.
+__global__ void write_again(int* y) {
+  auto& word = shared<Words>().word;
+  const unsigned warp = threadIdx.x / 32;
+  word[warp] = static_cast<float>(warp);
+  __syncthreads();
+  const float other = __shfl_sync(all, word[1 - warp], 0);
+  if (threadIdx.x % 32 == 0) word[warp] = 7.0f;
+  __syncthreads();
+  y[threadIdx.x] = other == static_cast<float>(1 - warp);
+}
+void warp_overtakes() {
+  std::vector<int> y(64);
+  start({1}, 64, write_again, y.data());
+  expect(std::count(y.begin(), y.end(), 1) == 32, "a warp that nothing stops writes before the other one reads");
+}
 __global__ void barrier_in_half() {
   if (threadIdx.x < 32) __syncthreads();
 }
@@ -230,6 +246,7 @@ constexpr Case cases[] = {
     {"shared_memory_is_nan_in_each_block", shared_memory_is_nan_in_each_block},
     {"barrier", barrier},
     {"missing_barrier", missing_barrier},
+    {"warp_overtakes", warp_overtakes},
     {"divergent_barrier", divergent_barrier},
     {"shuffle_and_vote", shuffle_and_vote},
     {"wrong_mask", wrong_mask},
