@@ -30,11 +30,22 @@ def normalized(algorithm: str | None, enabled: bool, dtype: torch.dtype = torch.
         algorithms.choose = lambda transport, flat: getattr(algorithms, algorithm)
     if enabled:
         repdl.enable()
-    model: Any = repdl.nn.SyncBatchNorm.convert_sync_batchnorm(layer())
+    return _results(dist.get_rank(), None, dtype)
+
+
+def normalized_in_groups(groups: list[list[int]]) -> list[torch.Tensor]:
+    """The same in the group that the rank is in, of the rows that rank i of all has for rank i of the group."""
+    made = [dist.new_group(ranks) for ranks in groups]
+    (mine,) = (group for group, ranks in zip(made, groups) if dist.get_rank() in ranks)
+    return _results(dist.get_rank(mine), mine, torch.float32)
+
+
+def _results(of: int, group: Any, dtype: torch.dtype) -> list[torch.Tensor]:
+    model: Any = repdl.nn.SyncBatchNorm.convert_sync_batchnorm(layer(), group)
     assert type(model[0]) is repdl.nn.SyncBatchNorm
-    x = rows(dist.get_rank(), dtype).requires_grad_()
+    x = rows(of, dtype).requires_grad_()
     output = model(x)
-    output.backward(uniform(50 + dist.get_rank(), *x.shape).to(dtype))
+    output.backward(uniform(50 + of, *x.shape).to(dtype))
     norm = model[0]
     found = output, x.grad, norm.weight.grad, norm.bias.grad, norm.running_mean, norm.running_var
     return [tensor.detach().clone() for tensor in found]

@@ -44,6 +44,15 @@ def test_sync_batchnorm__has_one_result(world: int) -> None:
         assert_same_bits(found[4], repdl.ops.lerp(torch.zeros(5), mean, 0.1))
 
 
+def test_sync_batchnorm__in_groups() -> None:
+    """Each group has the results of ranks that are alone."""
+    found = ranks.run(calls.normalized_in_groups, 3, [[0, 2], [1]])
+    for one, other in zip((found[0], found[2]), ranks.run(calls.normalized, 2, None, False)):
+        assert all(map(torch.equal, one, other))
+    (alone,) = ranks.run(calls.normalized, 1, None, False)
+    assert all(map(torch.equal, found[1], alone))
+
+
 def test_sync_batchnorm__halves() -> None:
     for found in ranks.run(calls.normalized, 2, None, False, torch.bfloat16):
         assert found[0].dtype is found[1].dtype is torch.bfloat16 and found[0].isfinite().all()
