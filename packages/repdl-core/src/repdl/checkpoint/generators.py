@@ -65,6 +65,13 @@ def restore(state: State) -> None:
             torch.cuda.set_rng_state(kept, device)
 
 
+def fingerprint(state: State) -> tuple[Any, ...]:
+    """The states of the generators on the CPU, for a comparison."""
+    tensors = state["torch"], state["repdl"]["state"]
+    words = tuple(np.asarray(kept).tobytes() for kept in state["numpy"]["state"].values())
+    return (*(t.numpy().tobytes() for t in tensors), words, state["python"])
+
+
 def _set_numpy(generator: np.random.Generator, state: State) -> None:
     generator.bit_generator.state = state
 
@@ -97,4 +104,4 @@ def set_state(name: str, generator: Any, state: Any) -> None:
     _of_type(name, generator)[1](generator, state)
 
 
-__all__ = ["State", "capture", "check", "get_state", "restore", "set_state"]
+__all__ = ["State", "capture", "check", "fingerprint", "get_state", "restore", "set_state"]
