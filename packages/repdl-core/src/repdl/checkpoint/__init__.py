@@ -7,8 +7,19 @@ nothing, and `latest` finds where to go on.
 from __future__ import annotations
 
 from repdl.checkpoint.batches import Batches
+from repdl.checkpoint.compare import Difference, diff
 from repdl.checkpoint.folder import latest
 from repdl.checkpoint.loading import Checkpoint, load
 from repdl.checkpoint.saving import Saving, async_save, save
 
-__all__ = ["Batches", "Checkpoint", "Saving", "async_save", "latest", "load", "save"]
+__all__ = [
+    "Batches",
+    "Checkpoint",
+    "Difference",
+    "Saving",
+    "async_save",
+    "diff",
+    "latest",
+    "load",
+    "save",
+]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
-from repdl.checkpoint.format import Header
+from repdl.checkpoint.folder import checkpoints
+from repdl.checkpoint.format import Header, read_header
 from repdl.checkpoint.structure import JSON, children, is_leaf, join, shown
+from repdl.errors import CheckpointError
 
 
 @dataclass(frozen=True)
@@ -69,4 +73,33 @@ def _said(tree: Tree, json: JSON) -> str:
     return f"'{json}'" if type(json) is str else shown(json)
 
 
-__all__ = ["Difference", "Tree", "differences"]
+def diff(a: str | os.PathLike[str], b: str | os.PathLike[str]) -> list[Difference]:
+    """The paths where the states of two checkpoints differ, in the order in which states are saved.
+
+    Of two folders, those of the first checkpoint that differs, of the names that both have, by the numbers in them; a
+    path begins with the name then. Headers are read, and no tensors: they have the digests of these.
+
+    Raises:
+        CheckpointError: if there is no checkpoint, or its header is damaged, or the folders have no name in common.
+    """
+    one, other = Path(a), Path(b)
+    if one.is_dir() and other.is_dir():
+        return _first_of_folders(one, other)
+    headers = read_header(one), read_header(other)
+    found = [*differences(Tree.of(headers[0]), Tree.of(headers[1]))]
+    contracts = [header.facts["contract"] for header in headers]
+    return [*([Difference("contract", *contracts)] if contracts[0] != contracts[1] else []), *found]
+
+
+def _first_of_folders(a: Path, b: Path) -> list[Difference]:
+    names = [path.name for path in checkpoints(a) if (b / path.name).is_file()]
+    if not names:
+        raise CheckpointError(f"diff: {a} and {b} have no checkpoints of the same name, expected those of two runs")
+    for name in names:
+        found = diff(a / name, b / name)
+        if found:
+            return [Difference(f"{name}: {each.path}", each.a, each.b) for each in found]
+    return []
+
+
+__all__ = ["Difference", "Tree", "diff", "differences"]

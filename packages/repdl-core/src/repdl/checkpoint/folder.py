@@ -17,11 +17,16 @@ _NUMBER = re.compile(r"\d+")
 def saved(folder: Path) -> list[tuple[Path, Header]]:
     """The checkpoints of a folder with their headers, those that were saved last first; damaged ones are left out."""
     found = []
-    for path in sorted(folder.iterdir()):
-        if _is_checkpoint(path):
-            with suppress(CheckpointError):
-                found.append((path, read_header(path)))
-    return sorted(found, key=lambda pair: (pair[1].facts["time"], pair[0].name), reverse=True)
+    for path in checkpoints(folder):
+        with suppress(CheckpointError):
+            found.append((path, read_header(path)))
+    return sorted(found, key=lambda pair: pair[1].facts["time"], reverse=True)
+
+
+def checkpoints(folder: Path) -> list[Path]:
+    """The files of a folder that say that they are checkpoints, in the order of the numbers in their names."""
+    found = [path for path in folder.iterdir() if _is_checkpoint(path)]
+    return sorted(found, key=lambda path: ([int(n) for n in _NUMBER.findall(path.name)], path.name))
 
 
 def _is_checkpoint(path: Path) -> bool:
@@ -47,9 +52,8 @@ def latest(folder: str | os.PathLike[str]) -> Path | None:
     path = Path(folder)
     if not path.is_dir():
         raise CheckpointError(f"latest: {path} is no folder, expected that of checkpoints")
-    for damaged in path.iterdir():
-        if _is_checkpoint(damaged):
-            _warn_unless_whole(damaged)
+    for file in checkpoints(path):
+        _warn_unless_whole(file)
     for file, _ in saved(path):
         try:
             read(file)
@@ -92,4 +96,4 @@ def remove_old(path: Path, keep: int) -> None:
             file.unlink()
 
 
-__all__ = ["check_keep", "latest", "remove_old", "saved"]
+__all__ = ["check_keep", "checkpoints", "latest", "remove_old", "saved"]

@@ -38,6 +38,8 @@ _SEQUENCES: dict[str, Callable[[list[Any]], Any]] = {
     "frozenset": frozenset,
     "size": torch.Size,
 }
+_PAIRED = {*_MAPPINGS, "sparse"}
+"""What is written as pairs of keys and values."""
 _NAMES = {type_: name for name, type_ in [*_MAPPINGS.items(), *_SEQUENCES.items()]}
 
 
@@ -87,6 +89,8 @@ class Encoder:
             return {_NAMES[kind]: [self.encode(join(path, i), item) for i, item in enumerate(value)]}
         if kind in (dict, collections.OrderedDict, collections.Counter):
             return self._mapping(path, value, _NAMES[kind])
+        if kind in _TENSORS and value.layout is torch.sparse_coo:
+            return {"sparse": self._mapping(path, _parts(value), "dict")["dict"]}
         if kind in _TENSORS:
             return {"tensor": self._tensor(path, value)}
         return self._other(path, value)
@@ -142,6 +146,13 @@ class Encoder:
         return name
 
 
+def _parts(tensor: torch.Tensor) -> dict[str, Any]:
+    """What a sparse tensor is made of."""
+    tensor = tensor.detach()
+    parts = {"indices": tensor._indices(), "values": tensor._values(), "size": tensor.shape}
+    return {**parts, "is_coalesced": tensor.is_coalesced()}
+
+
 def decode(tree: JSON, tensors: Mapping[str, torch.Tensor]) -> Any:
     """The value that `Encoder.encode` has written.
 
@@ -170,6 +181,8 @@ def _decode(tree: JSON, tensors: Mapping[str, torch.Tensor]) -> Any:
         if rest:
             made._metadata = _decode(rest[0][1], tensors)
         return made
+    if name == "sparse":
+        return torch.sparse_coo_tensor(**{key: _decode(value, tensors) for key, value in kept}, check_invariants=True)
     if name in _SEQUENCES:
         return _SEQUENCES[name]([_decode(item, tensors) for item in kept])
     return _LEAVES[name](kept, tensors)
@@ -204,7 +217,7 @@ def is_leaf(tree: JSON) -> bool:
     """Whether a piece of JSON is a value without values inside."""
     if type(tree) is list:
         return False
-    return type(tree) is not dict or (next(iter(tree)) not in _MAPPINGS and next(iter(tree)) not in _SEQUENCES)
+    return type(tree) is not dict or (next(iter(tree)) not in _PAIRED and next(iter(tree)) not in _SEQUENCES)
 
 
 def children(tree: JSON) -> list[tuple[str, JSON]]:
@@ -212,7 +225,7 @@ def children(tree: JSON) -> list[tuple[str, JSON]]:
     if type(tree) is list:
         return [(str(i), item) for i, item in enumerate(tree)]
     ((name, kept), *_) = tree.items()
-    if name in _MAPPINGS:
+    if name in _PAIRED:
         return [(shown(key), value) for key, value in kept]
     return [(str(i), item) for i, item in enumerate(kept)]
 

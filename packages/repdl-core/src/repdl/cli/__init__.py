@@ -287,6 +287,12 @@ def run(args: argparse.Namespace) -> int:
         return check_ranks()
     if args.command == "check":
         return check(args.backend, args.family, args.cases, args.contract, args.json)
+    if args.command == "checkpoint":
+        from repdl.cli import checkpoints
+
+        if args.action == "show":
+            return checkpoints.show(args.path, args.json)
+        return checkpoints.compare(args.a, args.b, args.json)
     if args.command == "run":
         run_program(args.program, args.arguments, args.is_module, args.contract, args.on_uncovered)
         return 0

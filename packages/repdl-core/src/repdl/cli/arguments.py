@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import repdl
 from repdl.cli.listing import family_of_name
@@ -129,6 +129,7 @@ def parser() -> argparse.ArgumentParser:
         "--distributed", action="store_true",
         help="only reductions over ranks, by the processes that a launcher such as torchrun has started",
     )  # fmt: skip
+    _checkpoint(commands)
     one = command(
         "golden", "record the golden bits of new cases",
         "They are the digests of what the reference backend gives. One that is recorded already never "
@@ -156,6 +157,30 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("program", metavar="PROGRAM", help="a file")
     one.add_argument("arguments", metavar="...", nargs=argparse.REMAINDER, help="the program's own")
     return top
+
+
+def _checkpoint(commands: Any) -> None:
+    """`repdl checkpoint show PATH` and `repdl checkpoint diff A B`."""
+    summary = "what is in a checkpoint of repdl.checkpoint, and where two differ"
+    made = commands.add_parser("checkpoint", help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
+    actions = made.add_subparsers(dest="action", required=True, metavar="ACTION")
+    for name, summary, details in (
+        (
+            "show", "names, shapes, digests, generators and the chain of a checkpoint",
+            "Every byte is checked; exits with 1 if the file is damaged.",
+        ),
+        (
+            "diff", "the first state path where two checkpoints differ",
+            "Of two folders: in the first checkpoint that differs, of the names that both have. Exits with 1 if there "
+            "is a difference, and with 2 if there is nothing to compare.",
+        ),
+    ):  # fmt: skip
+        one = actions.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}. {details}")
+        one.add_argument("--json", action="store_true", help="as JSON, for bug reports and scripts")
+        for argument in ("PATH",) if name == "show" else ("A", "B"):
+            one.add_argument(
+                argument.lower(), metavar=argument, type=Path, help="a file" if name == "show" else "a file or folder"
+            )
 
 
 __all__ = ["parser"]
