@@ -8,13 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
+from repdl import checkpoint
 from repdl.cli import main
 from repdl.registry.backend import Backend, get_backend, register_backend, unregister_backend
 from repdl.registry.plugins import Plugin
 
 PAGE = (Path(__file__).parents[1] / "docs/reference/cli.md").read_text(encoding="utf-8")
-BLOCK = re.compile(r"^`repdl (\w+)[^`\n]*--json`[^\n]*\n\n```json\n(.*?)```", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^`repdl ((?:checkpoint )?\w+)[^`\n]*--json`[^\n]*\n\n```json\n(.*?)```", re.MULTILINE | re.DOTALL)
 SHAPES = {command: json.loads(shape) for command, shape in BLOCK.findall(PAGE)}
 
 
@@ -49,7 +51,12 @@ def test_cli__shapes(
     wrong: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("repdl.cli.plugins", lambda: (Plugin("gone", "gone-dist", "1", "OSError: no"),))
+    for step in (1, 2):
+        checkpoint.save(tmp_path / f"step-{step}", model=torch.nn.Linear(2, 1), extra={"step": step})
+    before, after = str(tmp_path / "step-1"), str(tmp_path / "step-2")
     commands = {
+        "checkpoint show": (["checkpoint", "show", after], 0),
+        "checkpoint diff": (["checkpoint", "diff", before, after], 1),
         "info": (["info"], 1),
         "ops": (["ops", "neg", "softmax"], 1),
         "contract": (["contract", "mm"], 0),
@@ -70,3 +77,5 @@ def test_cli__shapes(
             ]
         if name == "ops":
             assert found["broken"] == ["broken plug-in gone (gone-dist 1): OSError: no"]
+        if name == "checkpoint diff":
+            assert found["differences"][0]["path"] == "model/weight"

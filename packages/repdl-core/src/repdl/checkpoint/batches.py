@@ -143,7 +143,8 @@ class Batches:
                 ) from None
 
     def _set_epoch(self) -> None:
-        for part in (self.loader.sampler, self.loader.batch_sampler, self.loader.dataset):
+        parts: list[Any] = [self.loader.sampler, self.loader.batch_sampler, self.loader.dataset]
+        for part in parts:
             if hasattr(part, "set_epoch"):
                 part.set_epoch(self.epoch)
 

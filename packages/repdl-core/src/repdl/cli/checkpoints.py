@@ -45,7 +45,7 @@ def show(path: Path, as_json: bool = False) -> int:
         )
     )
     print()
-    print(table([("other state", "value"), *((path, value) for path, value in known["values"].items())]))
+    print(table([("other state", "value"), *((v["path"], v["value"]) for v in known["values"])]))
     return 0
 
 
@@ -64,7 +64,7 @@ def facts(path: Path, header: Header) -> dict[str, Any]:
         "saved": when.isoformat(),
         "generators": [name for name, _ in children(sections["generators"])],
         "tensors": [{"name": e.name, "dtype": e.dtype, "shape": list(e.shape), "digest": e.digest} for e in entries],
-        "values": values(header.tree),
+        "values": [{"path": where, "value": value} for where, value in values(header.tree).items()],
     }
 
 
