@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import torch
 import repdl
 from repdl import ops
 from repdl.errors import UnsupportedError
+from repdl.testing.compare import assert_same_bits
 
 pytest.importorskip("expecttest", reason="torch's database of optimizers needs it")
 with pytest.MonkeyPatch.context() as patch:  # torch's module would freeze flags for all tests of the process
@@ -69,9 +71,7 @@ def test_enable__scaled_gradients_of_a_fused_step() -> None:
 
 
 INFOS = {info.optim_cls.__name__: info for info in optim_db}
-ANOTHER_FORMULA = {"Adafactor", "Adagrad", "ASGD"}
-"""Of which torch's steps on lists round in another order than its single ones."""
-STEPS = 3
+STEPS = 8
 BOUNDS = {"LBFGS": 2.0**-13, "Muon": 2.0**-13}
 BOUND = STEPS * 32 * 2.0**-24
 """Of the largest parameter: a step has at most 32 roundings, each of 2**-24 of a number that is no larger. LBFGS and
@@ -127,8 +127,40 @@ def test_enable__every_optimizer_of_torch_with_each_of_its_options(name: str) ->
                 found["repdl.optim"] = stepped(name, repdl.optim, options, torch.float32)
         for way, result in found.items():
             for ours, single, real in zip(result, found["single"], exact):
-                assert same(ours, single) or (way == "foreach" and name in ANOTHER_FORMULA), (options, way)
+                assert same(ours, single), (options, way)
                 bound = BOUNDS.get(name, BOUND) * max(1.0, float(real.abs().max()))
                 assert (ours.double() - real).abs().max() <= bound, (options, way)
         moved = max(float((a - values(*a.shape)).abs().max()) for a in found["single"])
         assert moved > 2 * BOUNDS.get(name, BOUND), options
+
+
+FUSED = ["ASGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "NAdam", "RAdam", "RMSprop", "Rprop", "SGD"]
+"""Whose step is one op."""
+
+
+def after(optimizer_class: Any, options: dict[str, Any], dtype: torch.dtype) -> list[torch.Tensor]:
+    """Parameters and state after steps of any gradients."""
+    parameters = [values(*shape).to(dtype).mul_(1.3).requires_grad_() for shape in ((3, 5), (7,), (300,))]
+    optimizer = optimizer_class(parameters, **options)
+    for step in range(STEPS):
+        for number, parameter in enumerate(parameters):
+            generator = repdl.random.Generator(100 + 7 * step + number)
+            parameter.grad = repdl.random.randn(*parameter.shape, generator=generator).to(dtype).mul_(0.37)
+        optimizer.step()
+    states = [optimizer.state[p] for p in parameters]
+    return [*parameters, *(state[key] for state in states for key in sorted(state) if state[key] is not None)]
+
+
+@pytest.mark.parametrize("name", FUSED)
+def test_optimizers__have_the_bits_of_torchs_with_each_of_its_options(name: str) -> None:
+    """By the reference and at each ISA level, of float32 and float64, state included."""
+    isa = pytest.importorskip("repdl_cpu.isa")
+    inputs = [sample.kwargs for sample in INFOS[name].optim_inputs_func("cpu")]
+    for dtype, given in product((torch.float32, torch.float64), inputs):
+        with repdl.enabled():
+            expected = after(getattr(torch.optim, name), given, dtype)
+        with repdl.use_backend("reference"):
+            assert_same_bits(after(getattr(repdl.optim, name), given, dtype), expected, f"{given}, reference")
+        for level in isa.supported_isas():
+            with isa.use_isa(level):
+                assert_same_bits(after(getattr(repdl.optim, name), given, dtype), expected, f"{given}, {level}")

@@ -6,13 +6,13 @@ import copy
 import inspect
 import io
 import pickle
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from itertools import product
 from typing import Any
 
 import pytest
 import torch
+from optimizer_kinds import KINDS, Kind, Options
 
 import repdl
 from repdl import optim
@@ -22,104 +22,9 @@ from repdl.testing.compare import assert_same_bits
 from repdl.testing.inputs import uniform
 
 Params = list[torch.nn.Parameter]
-Options = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Kind:
-    """An optimizer, and what its tests need to know of it.
-
-    Args:
-        combined: option -> several values; all combinations are tried.
-        full: options with which there is all of the state.
-        refused: options that torch refuses, too.
-        needs: option -> its value, and the state that a step then needs; without it the step needs none.
-        outside: options that are outside of the contract.
-    """
-
-    name: str
-    combined: dict[str, tuple[Any, ...]]
-    full: Options
-    refused: list[Options]
-    needs: dict[str, tuple[Any, str]] = field(default_factory=dict)
-    outside: tuple[str, ...] = ("differentiable", "capturable")
-
-    def __str__(self) -> str:
-        return self.name
-
-    @property
-    def ours(self) -> Callable[..., Any]:
-        return getattr(optim, self.name)
-
-    @property
-    def theirs(self) -> Callable[..., Any]:
-        return getattr(torch.optim, self.name)
-
-    @property
-    def options(self) -> Iterator[Options]:
-        for values in product(*self.combined.values()):
-            options = {k: v for names, value in zip(self.combined, values) for k, v in _named(names, value)}
-            yield {"lr": 0.1, **options}
-
-    @property
-    def counts(self) -> bool:
-        """Whether the state has the number of steps."""
-        return self.name != "SGD"
-
-    @property
-    def same_groups(self) -> bool:
-        """Whether this torch's state dicts say all: those of its older Adam not whether decay is decoupled."""
-        return self.name != "Adam" or "decoupled_weight_decay" in inspect.signature(torch.optim.Adam).parameters
-
-
-def _named(names: str, value: Any) -> list[tuple[str, Any]]:
-    """Of "weight_decay decoupled_weight_decay" and a pair, each with its value."""
-    return list(zip(names.split(), value)) if " " in names else [(names, value)]
 
 
 BOTH = (False, True)
-BETAS = [{"lr": -0.1}, {"eps": -1.0}, {"betas": (1.0, 0.9)}, {"betas": (0.9, -0.1)}, {"weight_decay": -1.0}]
-KINDS = [
-    Kind(
-        "SGD",
-        {
-            "weight_decay": (0.0, 0.01),
-            "momentum dampening nesterov": ((0.0, 0.0, False), (0.9, 0.0, False), (0.9, 0.5, False), (0.9, 0.0, True)),
-            "maximize": BOTH,
-        },
-        {"momentum": 0.9, "dampening": 0.5},
-        [
-            *({"lr": -0.1}, {"momentum": -0.9}, {"weight_decay": -1.0}, {"nesterov": True}),
-            {"nesterov": True, "momentum": 0.9, "dampening": 0.1},
-        ],
-        outside=("differentiable",),
-    ),
-    Kind(
-        "Adam",
-        {
-            "weight_decay decoupled_weight_decay": ((0.0, False), (0.01, False), (0.01, True)),
-            "amsgrad": BOTH,
-            "maximize": BOTH,
-        },
-        {"amsgrad": True},
-        BETAS,
-        {"amsgrad": (True, "max_exp_avg_sq")},
-    ),
-    Kind(
-        "AdamW",
-        {"weight_decay": (0.0, 0.3), "amsgrad": BOTH},
-        {"amsgrad": True},
-        BETAS,
-        {"amsgrad": (True, "max_exp_avg_sq")},
-    ),
-    Kind(
-        "RMSprop",
-        {"weight_decay": (0.0, 0.01), "momentum": (0.0, 0.9), "centered": BOTH, "maximize": BOTH},
-        {"momentum": 0.9, "centered": True},
-        [{option: -0.5} for option in ("lr", "alpha", "eps", "weight_decay", "momentum")],
-        {"centered": (True, "grad_avg"), "momentum": (0.9, "momentum_buffer")},
-    ),
-]
 every = pytest.mark.parametrize("kind", KINDS, ids=str)
 
 
@@ -258,10 +163,12 @@ def test_optimizer__options_switched_off_keep_their_state(kind: Kind) -> None:
 def test_optimizer__parameters_and_groups_by_themselves(kind: Kind) -> None:
     """Parameters without a gradient stay behind; each group has its options, and an empty one does nothing."""
     params, other = parameters(), parameters()
-    groups: list[Options] = [{"params": params[:2], "weight_decay": 0.5}, {"params": params[2:]}, {"params": []}]
-    optimizer = kind.ours(groups, lr=0.1, weight_decay=0.0, **kind.full)
-    single = [kind.ours([p], lr=0.1, weight_decay=0.5 if i < 2 else 0.0, **kind.full) for i, p in enumerate(other)]
-    assert optimizer.step() is None and len(optimizer.state) == 0
+    first, second = ({"weight_decay": 0.5}, {"weight_decay": 0.0}) if kind.weight_decay else ({"lr": 0.2}, {"lr": 0.1})
+    groups: list[Options] = [{"params": params[:2], **first}, {"params": params[2:]}, {"params": []}]
+    given = {"lr": 0.1, **kind.full}
+    optimizer = kind.ours(groups, **{**given, **second})
+    single = [kind.ours([p], **{**given, **(first if i < 2 else second)}) for i, p in enumerate(other)]
+    assert optimizer.step() is None and (len(optimizer.state) == 0 or kind.begun)
     assert_same_bits(params, parameters())
     for step, present in enumerate([(0, 3), (0, 1, 2), (2, 4), (), (0, 1, 2, 3, 4)]):
         for group in (params, other):
@@ -347,7 +254,7 @@ def test_optimizer__layouts_and_threads(kind: Kind) -> None:
             train(optimizer, params, range(3))
             assert_same_bits(params, expected, f"{threads} threads")
             assert params[1].is_contiguous(memory_format=torch.channels_last)
-            tensors = [t for key, t in optimizer.state[params[1]].items() if key != "step"]
+            tensors = [t for t in optimizer.state[params[1]].values() if t.dim()]
             assert tensors and all(t.stride() == params[1].stride() for t in tensors)
     finally:
         repdl.set_num_threads(before)

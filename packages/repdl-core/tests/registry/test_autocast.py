@@ -256,7 +256,7 @@ def test_autocast__compiled(backend: str) -> None:
         assert_same_bits(results(torch.compile(loss, backend=backend, fullgraph=True)), expected)
 
 
-@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "RMSprop"])
+@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "NAdam", "Rprop"])
 def test_autocast__grad_scaler(name: str) -> None:
     optim = pytest.importorskip("repdl.optim")
 

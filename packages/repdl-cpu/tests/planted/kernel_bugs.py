@@ -231,6 +231,17 @@ BUGS = {
     "streams_of_sgd": Bug("base/streams.hpp", {"i = length * streams; i < n": "i = length * streams + (length > 2 * page); i < n"}, "sgd_step"),
     "step_of_a_later_part": Bug("step/step.cpp", {"as<T>() + begin;": "as<T>() + (c == 4 ? 0 : begin);"}, "adam_step", STEPS),
     "sgd_nesterov_first": Bug("include/repdl/step/sgd_step.hpp", {"SgdElement<decay, SgdMomentum::first, nesterov, T>": "SgdElement<decay, SgdMomentum::first, false, T>"}, "sgd_step"),
+    "adagrad_eps_in_the_root": Bug("include/repdl/step/sums_of_squares.hpp", {"std::sqrt(sum) + eps_": "std::sqrt(sum + eps_)"}, "adagrad_step"),
+    "adadelta_old_mean": Bug("include/repdl/step/sums_of_squares.hpp", {"std::sqrt(mean + eps_)": "std::sqrt(v + eps_)"}, "adadelta_step"),
+    "adamax_nan": Bug("include/repdl/step/moments.hpp", {"before < now || now != now ? now": "before < now ? now"}, "adamax_step"),
+    "nadam_one_quotient": Bug(
+        "include/repdl/step/moments.hpp",
+        {"weight = weight + mul(g / denominator, grad_step_);": "weight = weight + mul(g, grad_step_) / denominator;"},
+        "nadam_step",
+    ),
+    "lerp_with_beta": Bug("include/repdl/step/moment.hpp", {"static_cast<T>(1.0 - (1.0 - beta))": "static_cast<T>(beta)"}, "radam_step"),
+    "asgd_average_of_old_weight": Bug("include/repdl/step/asgd_step.hpp", {"a + mul(weight - a, mu_)": "mul(a, T(1) - mu_) + mul(weight, mu_)"}, "asgd_step"),
+    "rprop_factor_of_0": Bug("include/repdl/step/rprop_step.hpp", {"factor = factor == 0 ? T(1) : factor;": ""}, "rprop_step"),
     "tensor_of_one_element": Bug("step/tensor_lists.hpp", {"if (begin < stop) body(": "if (begin + 1 < stop) body("}, "sgd_step"),
     # Elementwise functions: margins of their fast paths, special values
     "exp_margin": Bug("include/repdl/exact/pairs/exp.hpp", {"? 0x1p-22f : 0x1.8p-22f": "? 0x1p-24f : 0x1.8p-24f"}, "elementwise", "test_parity.py -k TestCpu and exp__"),

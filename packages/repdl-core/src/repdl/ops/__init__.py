@@ -46,8 +46,15 @@ from repdl.ops.normalization.group_norm import *
 from repdl.ops.normalization.layer_norm import *
 from repdl.ops.normalization.local_response_norm import *
 from repdl.ops.normalization.rms_norm import *
+from repdl.ops.optimizer_steps.adadelta_step import *
+from repdl.ops.optimizer_steps.adagrad_step import *
 from repdl.ops.optimizer_steps.adam_step import *
+from repdl.ops.optimizer_steps.adamax_step import *
+from repdl.ops.optimizer_steps.asgd_step import *
+from repdl.ops.optimizer_steps.nadam_step import *
+from repdl.ops.optimizer_steps.radam_step import *
 from repdl.ops.optimizer_steps.rmsprop_step import *
+from repdl.ops.optimizer_steps.rprop_step import *
 from repdl.ops.optimizer_steps.sgd_step import *
 from repdl.ops.pointwise.cast import *
 from repdl.ops.pointwise.elementwise import *

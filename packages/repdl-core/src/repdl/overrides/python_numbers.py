@@ -74,12 +74,18 @@ def _is_real(value: Any) -> bool:
     return isinstance(value, (int, float))
 
 
+class NumberOfRatios(Number):
+    """A `Number` whose quotients are such numbers too: RAdam takes the root of one."""
+
+    __slots__ = ()
+
+
 def _kept(function: Callable[[Any, Any], Any]) -> Callable[[Number, Any], Any]:
     """A method of `Number`, whose floats are numbers too."""
 
     def method(self: Number, other: Any) -> Any:
         value = function(self, other) if _is_real(other) else NotImplemented
-        return Number(value) if isinstance(value, float) else value
+        return type(self)(value) if isinstance(value, float) else value
 
     return method
 
@@ -90,6 +96,7 @@ _METHODS = {
 _METHODS["__rpow__"] = lambda exponent, base: power(base, exponent)
 for _name, _function in _METHODS.items():
     setattr(Number, _name, _kept(_function))
+NumberOfRatios.__truediv__ = _kept(float.__truediv__)  # type: ignore[method-assign, assignment]
 
 
 def _exact(name: str) -> Callable[[Any], float]:
@@ -133,7 +140,7 @@ def exact_math() -> ModuleType:
 
 
 @contextmanager
-def _replaced(name: str, attribute: str, made: Callable[[Any], Any]) -> Iterator[None]:
+def replaced(name: str, attribute: str, made: Callable[[Any], Any]) -> Iterator[None]:
     """Until the end of the block the attribute of a module is `made(attribute)`, if it has one."""
     module = import_module(name)
     before = vars(module).get(attribute)
@@ -147,11 +154,11 @@ def _replaced(name: str, attribute: str, made: Callable[[Any], Any]) -> Iterator
         setattr(module, attribute, before)
 
 
-def _with_powers(get_value: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _with_powers(number: type[Number], get_value: Callable[[Any], Any]) -> Callable[[Any], Any]:
     @functools.wraps(get_value)
     def value_of(x: Any) -> Any:
         value = get_value(x)
-        return Number(value) if type(value) is float else value
+        return number(value) if type(value) is float else value
 
     return value_of
 
@@ -162,12 +169,13 @@ def exact_numbers() -> Iterator[None]:
     with ExitStack() as stack:
         for name in OPTIMIZERS:
             module = f"torch.optim.{name}"
-            change = functools.partial(_replaced, module, "_get_value", _with_powers)
+            with_powers = functools.partial(_with_powers, NumberOfRatios if name == "radam" else Number)
+            change = functools.partial(replaced, module, "_get_value", with_powers)
             stack.enter_context(when_imported(module, change))
         for name in SCHEDULES:
-            change = functools.partial(_replaced, name, "math", lambda _: exact_math())
+            change = functools.partial(replaced, name, "math", lambda _: exact_math())
             stack.enter_context(when_imported(name, change))
         yield
 
 
-__all__ = ["Number", "exact_math", "exact_numbers", "power"]
+__all__ = ["Number", "exact_math", "exact_numbers", "power", "replaced"]

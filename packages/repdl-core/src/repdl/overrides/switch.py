@@ -24,6 +24,7 @@ from repdl.overrides.children import Start, in_children
 from repdl.overrides.imports import when_imported
 from repdl.overrides.kernels import ENTERED, Found, kernels
 from repdl.overrides.late import Library, watched
+from repdl.overrides.optimizers import one_formula
 from repdl.overrides.others import OUTPUT_CODE, graphs_refused, others_refused
 from repdl.overrides.python_numbers import exact_numbers
 from repdl.overrides.refusal import GO_ON, Refusals, where
@@ -86,6 +87,7 @@ class _Session:
             stack.enter_context(in_children(start_of_child))
             stack.enter_context(collectives.completed())
             stack.enter_context(exact_numbers())
+            stack.enter_context(one_formula())
             stack.enter_context(dtensors.same_plans())
             stack.enter_context(placed(where))
             stack.enter_context(settings.watched(report))

@@ -345,7 +345,8 @@ def step_cases(
         found[f"plain{on}"] = {"shapes": [(7, 11), (3,)], "double": not reversed_, **given}
         if not reversed_:
             found[f"special{on}"] = {"shapes": [(300,)], "special": True, "double": not on, **given}
-    found |= STEPS | {name: {**given, **most} for name, given in MOST_STEPS.items()}
+    found |= {n: given for n, given in STEPS.items() if "lr" in plain or "lr" not in given}
+    found |= {name: {**given, **most} for name, given in MOST_STEPS.items()}
     found["subnormal_hyperparameters"] = {"shapes": [(70,)], **most, **dict.fromkeys(numbers, 1e-40)}
     found |= {f"{p}_0": {"shapes": [(9,)], **most, p: 0.0} for p in numbers if p not in most and plain[p]}
     found |= {name: {**found.get(name, {}), **given} for name, given in cases.items()}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch._compile import _disable_dynamo
@@ -117,27 +117,6 @@ class ReproducibleOptimizer(Optimizer):
         """The calls that update the parameters of a group; must not change anything."""
         raise NotImplementedError
 
-    def _next(self, param: torch.Tensor, averages: Sequence[str], options: str) -> State:
-        """The state of a parameter with its step counted; the averages are still the old ones, or zeros.
-
-        As torch does, a step is counted in a float32 tensor.
-
-        Args:
-            options: those that the averages follow from, for the message about one that is missing.
-        """
-        state = self.state.get(param)
-        if not state:
-            zeros = {key: torch.zeros_like(param, memory_format=torch.preserve_format) for key in averages}
-            return {"step": torch.tensor(1.0, dtype=torch.float32), **zeros}
-        missing = [key for key in ("step", *averages) if key not in state]
-        if missing:
-            raise RepDLError(
-                f"{type(self).__name__}: the state of a parameter of shape {tuple(param.shape)} has no "
-                f"{' and no '.join(missing)}, only {', '.join(map(str, state))}; "
-                f"load a state dict that was made with {options}"
-            )
-        return {"step": state["step"] + 1, **{key: state[key] for key in averages}}
-
     @_disable_dynamo  # a step reads steps taken and addresses; compiled code calls it as it is
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
@@ -173,6 +152,61 @@ class ReproducibleOptimizer(Optimizer):
                 memory.setdefault(device, []).append(span)
         for spans in memory.values():
             check_memory(type(self).__name__, spans)
+
+
+class StepOptimizer(ReproducibleOptimizer):
+    """An optimizer whose step is one op, on parameters with the same numbers, and which counts its steps.
+
+    As torch does, steps are counted in a float32 tensor.
+    """
+
+    _op: ClassVar[str]
+    _counts: ClassVar[tuple[str, ...]] = ("step",)
+    """Entries of the state of a parameter that the numbers of its step follow from, tensors of one element."""
+    _made_with: ClassVar[tuple[str, ...]] = ()
+    """Options that the lists of the step follow from."""
+
+    def _lists(self, group: Group) -> dict[str, bool]:
+        """The lists of the op after the gradients, by their names in the state, and whether this group has them."""
+        raise NotImplementedError
+
+    def _numbers(self, group: Group, *counts: float) -> tuple[Any, ...]:
+        """The arguments of the op after the lists."""
+        raise NotImplementedError
+
+    def _initial(self, group: Group, param: torch.Tensor) -> State:
+        """The state of a parameter before its first step."""
+        names = [name for name, there in self._lists(group).items() if there]
+        zeros = {name: torch.zeros_like(param, memory_format=torch.preserve_format) for name in names}
+        return {"step": torch.tensor(0.0, dtype=torch.float32), **zeros}
+
+    def _next(self, group: Group, param: torch.Tensor, names: Sequence[str]) -> State:
+        """The state of a parameter with its step counted; the entries of those names are still the old ones."""
+        state = self.state.get(param) or self._initial(group, param)
+        missing = [name for name in ("step", *names) if name not in state]
+        if missing:
+            made_with = [f"{option}={group[option]}" for option in self._made_with] or [type(self).__name__]
+            raise RepDLError(
+                f"{type(self).__name__}: the state of a parameter of shape {tuple(param.shape)} has no "
+                f"{' and no '.join(missing)}, only {', '.join(map(str, state))}; "
+                f"load a state dict that was made with {' and '.join(made_with)}"
+            )
+        return {"step": state["step"] + 1, **{name: state[name] for name in names}}
+
+    def _calls(self, group: Group) -> Iterator[Call]:
+        lists = self._lists(group)
+        names = (*(n for n in self._counts if n != "step"), *(name for name, there in lists.items() if there))
+        members: dict[tuple[Any, ...], list[tuple[torch.Tensor, State]]] = {}
+        for param in group["params"]:
+            if param.grad is not None:
+                state = self._next(group, param, names)
+                key = param.device, param.dtype, *(float(state[name]) for name in self._counts)
+                members.setdefault(key, []).append((param, state))
+        for (_, _, *counts), of in members.items():
+            columns = [[state[name] for _, state in of] if there else [] for name, there in lists.items()]
+            params = [param for param, _ in of]
+            numbers = self._numbers(group, *counts)
+            yield Call(self._op, (params, [param.grad for param in params], *columns, *numbers), of)
 
 
 def scalar(value: float | torch.Tensor) -> float:

@@ -24,6 +24,14 @@ def _unscaled(grads: Tensors, grad_scale: Tensor | None, found_inf: Tensor | Non
     return True
 
 
+def _stages(state_steps: Tensors) -> dict[float, list[int]]:
+    """The places of the parameters that are at each step."""
+    stages: dict[float, list[int]] = {}
+    for place, count in enumerate(state_steps):
+        stages.setdefault(float(count), []).append(place)
+    return stages
+
+
 def adam(decoupled: bool) -> Callable[..., None]:
     """`_fused_adam_`, or `_fused_adamw_`."""
 
@@ -45,10 +53,7 @@ def adam(decoupled: bool) -> Callable[..., None]:
         if not _unscaled(grads, grad_scale, found_inf):
             return
         columns = [params, grads, exp_avgs, exp_avg_sqs, *([max_exp_avg_sqs] if max_exp_avg_sqs else [])]
-        stages: dict[float, list[int]] = {}
-        for place, count in enumerate(state_steps):
-            stages.setdefault(float(count), []).append(place)
-        for number, places in stages.items():
+        for number, places in _stages(state_steps).items():
             first, second = (bias_correction(beta, int(number)) for beta in (beta1, beta2))
             param, grad, average, square, *most = ([column[i] for i in places] for column in columns)
             ops.adam_step(
@@ -98,16 +103,13 @@ def adagrad(
     grad_scale: Tensor | None = None,
     found_inf: Tensor | None = None,
 ) -> None:
-    """`_fused_adagrad_`: the formula of torch's step of single tensors."""
+    """`_fused_adagrad_`."""
     if not _unscaled(grads, grad_scale, found_inf):
         return
-    for param, given, total, count in zip(params, grads, state_sums, state_steps):
-        grad = ops.neg(given) if maximize else given
-        if weight_decay:
-            grad = ops.add(grad, param, alpha=weight_decay)
-        total.copy_(ops.addcmul(total, grad, grad))
-        rate = float(lr) / (1 + (float(count) - 1) * lr_decay)
-        param.copy_(ops.addcdiv(param, grad, ops.add(ops.sqrt(total), eps), value=-rate))
+    for step, places in _stages(state_steps).items():
+        lists = ([column[i] for i in places] for column in (params, grads, state_sums))
+        rate = float(lr) / (1 + (step - 1) * lr_decay)
+        ops.adagrad_step(*lists, lr=rate, eps=eps, weight_decay=weight_decay, maximize=maximize)
 
 
 computes("_fused_adam_", as_given=True)(adam(decoupled=False))

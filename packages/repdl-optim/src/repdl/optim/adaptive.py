@@ -2,56 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from inspect import signature
 from typing import Any
 
 import torch
 from torch.optim.optimizer import ParamsT
 
-from repdl.optim._common import Call, Group, ReproducibleOptimizer, group_by_step, scalar
+from repdl.optim._common import Group, StepOptimizer, scalar
 from repdl.optim.power import bias_correction
 
 _TORCH_DECOUPLES = "decoupled_weight_decay" in signature(torch.optim.Adam.__init__).parameters
 
 
-class _AdamSteps(ReproducibleOptimizer):
+class _AdamSteps(StepOptimizer):
     """The steps of Adam and AdamW, which differ in their arguments alone."""
 
     _decoupled = False
     """Whether the weight decay is decoupled in a group that does not say so itself."""
 
-    def _calls(self, group: Group) -> Iterator[Call]:
+    _op = "adam_step"
+    _made_with = ("amsgrad",)
+
+    def _lists(self, group: Group) -> dict[str, bool]:
+        return {"exp_avg": True, "exp_avg_sq": True, "max_exp_avg_sq": group["amsgrad"]}
+
+    def _numbers(self, group: Group, *counts: float) -> tuple[Any, ...]:
+        step = int(counts[0])
         lr, eps, weight_decay = (scalar(group[key]) for key in ("lr", "eps", "weight_decay"))
         beta1, beta2 = (scalar(beta) for beta in group["betas"])
-        amsgrad = group["amsgrad"]
-        averages = ("exp_avg", "exp_avg_sq", *(("max_exp_avg_sq",) if amsgrad else ()))
-        made_with = f"amsgrad={amsgrad}"
-        states = {p: self._next(p, averages, made_with) for p in group["params"] if p.grad is not None}
-        for params in group_by_step(group, lambda param: float(states[param]["step"])).values():
-            of = [states[param] for param in params]
-            step = int(of[0]["step"])
-            yield Call(
-                "adam_step",
-                (
-                    params,
-                    [param.grad for param in params],
-                    [state["exp_avg"] for state in of],
-                    [state["exp_avg_sq"] for state in of],
-                    [state["max_exp_avg_sq"] for state in of] if amsgrad else [],
-                    lr,
-                    beta1,
-                    beta2,
-                    eps,
-                    weight_decay,
-                    bias_correction(beta1, step),
-                    bias_correction(beta2, step),
-                    amsgrad,
-                    group["maximize"],
-                    group.get("decoupled_weight_decay", self._decoupled),
-                ),
-                list(zip(params, of)),
-            )
+        return (
+            *(lr, beta1, beta2, eps, weight_decay),
+            *(bias_correction(beta1, step), bias_correction(beta2, step)),
+            *(group["amsgrad"], group["maximize"]),
+            group.get("decoupled_weight_decay", self._decoupled),
+        )
 
 
 class Adam(_AdamSteps, torch.optim.Adam):
@@ -129,7 +113,7 @@ class AdamW(_AdamSteps, torch.optim.AdamW):
     _decoupled = True
 
 
-class RMSprop(ReproducibleOptimizer, torch.optim.RMSprop):
+class RMSprop(StepOptimizer, torch.optim.RMSprop):
     """`torch.optim.RMSprop` with reproducible bits: same arguments, same state dict.
 
     Parameters and gradients are float32 or float64, of any shape and strides. `foreach` chooses an
@@ -146,29 +130,17 @@ class RMSprop(ReproducibleOptimizer, torch.optim.RMSprop):
     Source: https://docs.pytorch.org/docs/stable/generated/torch.optim.RMSprop.html
     """
 
-    def _calls(self, group: Group) -> Iterator[Call]:
+    _op = "rmsprop_step"
+    _counts = ()
+    _made_with = ("centered", "momentum")
+
+    def _lists(self, group: Group) -> dict[str, bool]:
+        momentum = scalar(group["momentum"]) != 0
+        return {"square_avg": True, "grad_avg": group["centered"], "momentum_buffer": momentum}
+
+    def _numbers(self, group: Group, *counts: float) -> tuple[Any, ...]:
         names = ("lr", "alpha", "eps", "weight_decay", "momentum")
-        numbers = [scalar(group[name]) for name in names]
-        centered, momentum = group["centered"], numbers[-1] != 0
-        averages = ("square_avg", *(("grad_avg",) if centered else ()), *(("momentum_buffer",) if momentum else ()))
-        made_with = f"centered={centered} and momentum={group['momentum']}"
-        states = {p: self._next(p, averages, made_with) for p in group["params"] if p.grad is not None}
-        for params in group_by_step(group, lambda param: None).values():
-            of = [states[param] for param in params]
-            yield Call(
-                "rmsprop_step",
-                (
-                    params,
-                    [param.grad for param in params],
-                    [state["square_avg"] for state in of],
-                    [state["grad_avg"] for state in of] if centered else [],
-                    [state["momentum_buffer"] for state in of] if momentum else [],
-                    *numbers,
-                    centered,
-                    group["maximize"],
-                ),
-                list(zip(params, of)),
-            )
+        return (*(scalar(group[name]) for name in names), group["centered"], group["maximize"])
 
 
 __all__ = ["Adam", "AdamW", "RMSprop"]

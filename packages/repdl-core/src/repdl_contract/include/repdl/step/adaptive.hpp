@@ -13,8 +13,8 @@
 
 #include <cmath>
 
-#include "repdl/contract/arithmetic.hpp"
 #include "repdl/step/entry.hpp"
+#include "repdl/step/moment.hpp"
 
 namespace repdl::step {
 
@@ -24,27 +24,22 @@ struct AdamOptions {
   bool amsgrad, maximize, decoupled;
 };
 
-enum class AdamDecay { none, gradient, decoupled };
-
-template <AdamDecay decay, bool amsgrad, class T>
+template <Decay decay, bool amsgrad, class T>
 class AdamElement {
  public:
   static constexpr int columns = amsgrad ? 5 : 4, variant = 2 * static_cast<int>(decay) + amsgrad;
 
   REPDL_HD explicit AdamElement(const AdamOptions& o)
-      : sign_(o.maximize ? -T(1) : T(1)), weight_decay_(static_cast<T>(o.weight_decay)),
-        shrink_(static_cast<T>(1.0 - mul(o.lr, o.weight_decay))), beta1_(static_cast<T>(o.beta1)),
-        share1_(static_cast<T>(1.0 - o.beta1)), beta2_(static_cast<T>(o.beta2)), share2_(static_cast<T>(1.0 - o.beta2)),
-        root_(static_cast<T>(std::sqrt(o.bias_correction2))), eps_(static_cast<T>(o.eps)),
-        step_(static_cast<T>(-(o.lr / o.bias_correction1))) {}
+      : decayed_(o.lr, o.weight_decay, o.maximize), beta1_(static_cast<T>(o.beta1)),
+        share1_(static_cast<T>(1.0 - o.beta1)), squares_(o.beta2), root_(static_cast<T>(std::sqrt(o.bias_correction2))),
+        eps_(static_cast<T>(o.eps)), step_(static_cast<T>(-(o.lr / o.bias_correction1))) {}
 
   REPDL_HD void operator()(const Columns<T, columns>& column, std::int64_t i) const {
     T &p = column.at[0][i], &m = column.at[2][i], &v = column.at[3][i];
-    T weight = p, g = mul(column.at[1][i], sign_);
-    if constexpr (decay == AdamDecay::decoupled) weight = mul(weight, shrink_);
-    if constexpr (decay == AdamDecay::gradient) g = fma(weight_decay_, weight, g);
+    T weight = p, g = column.at[1][i];
+    decayed_(weight, g);
     const T first = fma(g, share1_, mul(m, beta1_));
-    T second = mul(v, beta2_) + mul(mul(g, g), share2_);
+    T second = squares_(v, g);
     m = canonical(first);
     v = canonical(second);
     if constexpr (amsgrad) {
@@ -59,7 +54,10 @@ class AdamElement {
   }
 
  private:
-  T sign_, weight_decay_, shrink_, beta1_, share1_, beta2_, share2_, root_, eps_, step_;
+  Decayed<decay, T> decayed_;
+  T beta1_, share1_;
+  MeanOfSquares<T> squares_;
+  T root_, eps_, step_;
 };
 
 struct AdamStep {
@@ -70,14 +68,9 @@ struct AdamStep {
 
   template <class T, class F>
   static void choose(const AdamOptions& o, const F& f) {
-    with_option(o.amsgrad, [&](auto largest) {
-      constexpr bool amsgrad = decltype(largest)::value;
-      if (o.weight_decay == 0)
-        f(Type<AdamElement<AdamDecay::none, amsgrad, T>>());
-      else if (o.decoupled)
-        f(Type<AdamElement<AdamDecay::decoupled, amsgrad, T>>());
-      else
-        f(Type<AdamElement<AdamDecay::gradient, amsgrad, T>>());
+    with_option(o.amsgrad, [&](auto amsgrad) {
+      with_decay(o.weight_decay, o.decoupled,
+                 [&](auto decay) { f(Type<AdamElement<decltype(decay)::value, decltype(amsgrad)::value, T>>()); });
     });
   }
 };
