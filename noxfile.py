@@ -31,8 +31,8 @@ EVERYTHING = ["packages", "tests", f"--ignore={NATIVE['cuda']}"]
 OLDEST_TORCH = "torch==2.6.*"
 """The bound in the packages' pyproject.toml; tests/test_packages.py compares them."""
 EXAMPLES = ["scikit-learn"]
-TUTORIALS = ["transformers>=5", "accelerate"]
-"""What docs/tutorials/fine-tune.md needs."""
+TUTORIALS = ["transformers>=5", "accelerate", "lightning", "torchdata"]
+"""What docs/tutorials/fine-tune.md needs, and tests of other projects' checkpoints."""
 BUILD_TOOLS = nox.project.load_toml(f"{NATIVE['cuda']}/pyproject.toml")["build-system"]["requires"]
 LINTERS = ["ruff==0.17.*", "clang-format==19.1.7", "clang-tidy==23.1.4"]
 """As in .pre-commit-config.yaml; another version of clang-format formats otherwise."""

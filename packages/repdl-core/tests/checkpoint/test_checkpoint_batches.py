@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset, RandomSampler, WeightedRandomSampler, get_worker_info
 
 import repdl
-from repdl.checkpoint import Batches
+from repdl.checkpoint import Batches, Generators
 from repdl.checkpoint.state import Encoded
 from repdl.errors import CheckpointError, UnsupportedError
 
@@ -149,6 +150,21 @@ def test_batches__the_control_differs() -> None:
     """Samples that depend on the generators of workers, whose batches are skipped."""
     whole, joined = resumed(loader(sampler=order, num_workers=2, reload=False), 2)
     assert joined[:2] == whole[:2] and joined[2] != whole[2]
+
+
+def test_batches__and_generators_in_a_file_of_torch(tmp_path: Path) -> None:
+    """As `Generators` and `Batches` are for programs that save by `torch.save`, whose reader takes no objects."""
+    seed(0)
+    whole = trained(LOADERS["two workers"](), 2)
+    seed(0)
+    first = LOADERS["two workers"]()
+    before = trained(first, 2, 6)
+    torch.save({"batches": first.state_dict(), "generators": Generators().state_dict()}, tmp_path / "c")
+    seed(7)
+    second, state = LOADERS["two workers"](), torch.load(tmp_path / "c", weights_only=True)
+    second.load_state_dict(state["batches"])
+    Generators().load_state_dict(state["generators"])
+    assert before + trained(second, 2) == whole
 
 
 def test_batches__what_cannot_go_on_is_refused() -> None:

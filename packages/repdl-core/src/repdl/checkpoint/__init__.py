@@ -9,6 +9,7 @@ from __future__ import annotations
 from repdl.checkpoint.batches import Batches
 from repdl.checkpoint.compare import Difference, diff
 from repdl.checkpoint.folder import latest
+from repdl.checkpoint.generators import Generators
 from repdl.checkpoint.loading import Checkpoint, load
 from repdl.checkpoint.saving import Saving, async_save, save
 
@@ -16,6 +17,7 @@ __all__ = [
     "Batches",
     "Checkpoint",
     "Difference",
+    "Generators",
     "Saving",
     "async_save",
     "diff",

@@ -23,9 +23,9 @@ State = dict[str, Any]
 class Batches:
     """The batches of a `torch.utils.data.DataLoader`, for `save(sampler=...)` and `load(sampler=...)`.
 
-    Iterate over it in place of the loader. `epoch` counts the epochs that came to their end, and `set_epoch` of
-    samplers and data sets is called with it when one begins. After `load` the next iteration goes on behind the batches
-    that were seen:
+    Iterate over it in place of the loader. `epoch` counts the epochs that came to their end, and `set_epoch` of loader,
+    sampler and data set is called with it when one begins. After `load` the next iteration goes on behind the batches
+    that were seen::
 
         batches = Batches(loader)
         for epoch in range(batches.epoch, 3):
@@ -143,7 +143,7 @@ class Batches:
                 ) from None
 
     def _set_epoch(self) -> None:
-        parts: list[Any] = [self.loader.sampler, self.loader.batch_sampler, self.loader.dataset]
+        parts: list[Any] = [self.loader, self.loader.sampler, self.loader.batch_sampler, self.loader.dataset]
         for part in parts:
             if hasattr(part, "set_epoch"):
                 part.set_epoch(self.epoch)

@@ -182,7 +182,7 @@ def write(
     tensors: Mapping[str, torch.Tensor],
     facts: Mapping[str, Any],
     previous: str | None,
-    advance: Advance = id,
+    advance: Advance = lambda count: None,
 ) -> str:
     """Write a whole file and return its digest. Bytes are hashed while those before them are written.
 
@@ -287,7 +287,7 @@ def _parsed(path: Path, whole: dict[str, Any], data: int) -> Header:
         raise damaged(path, f"has a header that can't be understood ({type(error).__name__}: {error})") from None
 
 
-def read(path: Path, advance: Advance = id) -> tuple[Header, dict[str, torch.Tensor]]:
+def read(path: Path, advance: Advance = lambda count: None) -> tuple[Header, dict[str, torch.Tensor]]:
     """A file whose every byte is checked: the header and the tensors, on the CPU.
 
     Raises:

@@ -25,12 +25,18 @@ def capture() -> State:
     state = {
         "torch": torch.default_generator.get_state(),
         "repdl": {"state": default_generator.get_state(), "seeded": seeding._process.seeded},
-        "numpy": np.random.get_state(legacy=False),
+        "numpy": _numpy(np.random.get_state(legacy=False), np.ndarray, torch.from_numpy),
         "python": random.getstate(),
     }
     if torch.cuda.is_initialized() and not is_enabled():
         state["cuda"] = torch.cuda.get_rng_state_all()
     return state
+
+
+def _numpy(state: Any, kind: type, converted: Callable[[Any], Any]) -> State:
+    """A state of numpy with its arrays as tensors, which `torch.load` takes too, or the reverse."""
+    words = {name: converted(kept) if isinstance(kept, kind) else kept for name, kept in state["state"].items()}
+    return {**state, "state": words}
 
 
 def check(state: State) -> None:
@@ -58,7 +64,7 @@ def restore(state: State) -> None:
     torch.default_generator.set_state(state["torch"])
     default_generator.set_state(state["repdl"]["state"])
     seeding._process.seeded = state["repdl"]["seeded"]
-    np.random.set_state(state["numpy"])
+    np.random.set_state(_numpy(state["numpy"], torch.Tensor, torch.Tensor.numpy))
     random.setstate(state["python"])
     if "cuda" in state:
         for device, kept in enumerate(state["cuda"]):
@@ -70,6 +76,27 @@ def fingerprint(state: State) -> tuple[Any, ...]:
     tensors = state["torch"], state["repdl"]["state"]
     words = tuple(np.asarray(kept).tobytes() for kept in state["numpy"]["state"].values())
     return (*(t.numpy().tobytes() for t in tensors), words, state["python"])
+
+
+class Generators:
+    """The default generators of torch, numpy, Python and RepDL as an object with a state, for programs that save by
+    other means than `repdl.checkpoint.save`, which has them by itself.
+
+    `state_dict` holds tensors, numbers and tuples, which `torch.load` takes with `weights_only=True`.
+    """
+
+    def state_dict(self) -> State:
+        """The states of all of them."""
+        return capture()
+
+    def load_state_dict(self, state_dict: State) -> None:
+        """Let them go on where `state_dict` was called.
+
+        Raises:
+            CheckpointError: if this process has no such generators; nothing changes.
+        """
+        check(state_dict)
+        restore(state_dict)
 
 
 def _set_numpy(generator: np.random.Generator, state: State) -> None:
@@ -104,4 +131,4 @@ def set_state(name: str, generator: Any, state: Any) -> None:
     _of_type(name, generator)[1](generator, state)
 
 
-__all__ = ["State", "capture", "check", "fingerprint", "get_state", "restore", "set_state"]
+__all__ = ["Generators", "State", "capture", "check", "fingerprint", "get_state", "restore", "set_state"]

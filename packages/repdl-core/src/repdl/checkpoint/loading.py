@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tqdm import tqdm
-
 from repdl.checkpoint import checks, format
 from repdl.checkpoint.compare import Tree
+from repdl.checkpoint.progress import progress_bar
 from repdl.checkpoint.saving import Objects, finish_running, follow
 from repdl.checkpoint.state import OF_MODELS, Backup, Run, State, first_wrong, steps
 from repdl.checkpoint.structure import decode
@@ -91,9 +90,9 @@ def load(
     run = Run.of(
         model=model, optimizer=optimizer, scheduler=scheduler, scaler=scaler, sampler=sampler, generator=generator
     )
-    size = file.stat().st_size if file.is_file() else None
-    with tqdm(total=size, desc=f"load {file.name}", unit="B", unit_scale=True, disable=not progress) as bar:
-        header, tensors = format.read(file, bar.update)
+    size = file.stat().st_size if file.is_file() else 0
+    with progress_bar(f"load {file.name}", size, progress) as advance:
+        header, tensors = format.read(file, advance)
     if digest is not None and header.digest != digest:
         raise CheckpointError(
             f"checkpoint: {file} has the digest {header.digest}, expected {digest}: it is another one"

@@ -13,12 +13,12 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
-from tqdm import tqdm
 
 import repdl
 from repdl.checkpoint import atomic, format
 from repdl.checkpoint.checks import check_world
 from repdl.checkpoint.folder import check_keep, remove_old
+from repdl.checkpoint.progress import progress_bar
 from repdl.checkpoint.state import Encoded, Run, collect
 from repdl.contract import get_contract
 from repdl.errors import CheckpointError
@@ -46,12 +46,12 @@ class _Job:
     def write(self) -> str:
         """Write the file and return its digest."""
         size = sum(t.numel() * t.element_size() for t in self.state.tensors.values())
-        bar = tqdm(total=size, desc=f"save {self.path.name}", unit="B", unit_scale=True, disable=not self.progress)
-        with atomic.locked(self.path.parent), bar:
+        bar = progress_bar(f"save {self.path.name}", size, self.progress)
+        with atomic.locked(self.path.parent), bar as advance:
             digest = atomic.replace(
                 self.path,
                 lambda file: format.write(
-                    file, self.state.tree, self.state.tensors, self.facts, previous_of(self.run), bar.update
+                    file, self.state.tree, self.state.tensors, self.facts, previous_of(self.run), advance
                 ),
             )
             follow(self.run, digest)
