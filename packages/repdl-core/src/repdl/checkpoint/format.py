@@ -12,7 +12,6 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -21,13 +20,14 @@ from typing import Any, BinaryIO
 import numpy as np
 import torch
 
+from repdl.checkpoint.stream import Stream
 from repdl.checkpoint.structure import DTYPES, JSON
 from repdl.errors import CheckpointError
 
 FORMAT = "repdl-checkpoint-1"
 _BLANK = "0" * 64
 _CHUNK = 2**24
-"""Bytes that are hashed while those before them are written."""
+"""Bytes that are read and hashed at once."""
 _LONGEST = 10**9
 _STORED = {
     "float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16", "bool": "BOOL",
@@ -184,7 +184,7 @@ def write(
     previous: str | None,
     advance: Advance = lambda count: None,
 ) -> str:
-    """Write a whole file and return its digest. Bytes are hashed while those before them are written.
+    """Write a whole file and return its digest. Bytes are hashed while those after them are written.
 
     Raises:
         CheckpointError: for a tensor of a dtype that safetensors has not.
@@ -193,16 +193,11 @@ def write(
     entries, facts_text, tree_text = _layout(tensors), _dumps(facts), _dumps(tree)
     blank = _header(entries, tree_text, facts_text, previous, _BLANK, _BLANK * len(entries))
     file.write(blank)
-    found: list[str] = []
-    with ThreadPoolExecutor(1) as pool:
-        for entry in entries:
-            result = tensor_hash(entry.dtype, entry.shape, entry.end - entry.begin)
-            for part in _chunks(raw_bytes(tensors[entry.name])):
-                hashing = pool.submit(result.update, part)
-                file.write(part)
-                hashing.result()
-                advance(part.nbytes)
-            found.append(result.hexdigest())
+    hashes = [tensor_hash(e.dtype, e.shape, e.end - e.begin) for e in entries]
+    with Stream(file) as stream:
+        for entry, result in zip(entries, hashes):
+            stream.write(raw_bytes(tensors[entry.name]), result, advance)
+    found = [result.hexdigest() for result in hashes]
     contents = {e.name: (f"{e.dtype}{list(e.shape)}", d) for e, d in zip(entries, found)}
     digest = state_digest(tree, contents, facts["contract"])
     filled = _header(entries, tree_text, facts_text, previous, digest, "".join(found))

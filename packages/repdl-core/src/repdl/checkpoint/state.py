@@ -146,7 +146,10 @@ def steps(run: Run, state: State, strict: bool) -> Iterator[tuple[str, Callable[
     for kind, name, value in run.each("model"):
         if kind in state:
             yield title_of(kind, name), partial(_set_model, value, name, state, strict)
-    for kind, name, value in run.each("optimizer", "scheduler", "scaler", "sampler"):
+    for kind, name, value in run.each("optimizer"):
+        if kind in state:
+            yield title_of(kind, name), partial(_set_optimizer, value, _of(state, kind, name))
+    for kind, name, value in run.each("scheduler", "scaler", "sampler"):
         if kind in state:
             yield title_of(kind, name), partial(value.load_state_dict, _of(state, kind, name))
     for kind, name, value in run.each("generator"):
@@ -160,6 +163,20 @@ def _set_model(model: torch.nn.Module, name: str, state: State, strict: bool) ->
     model.load_state_dict(_of(state, "model", name), strict=strict)
     _set_transient(model, _of(state, "buffers", name))
     _set_gradients(model, _of(state, "gradients", name) if "gradients" in state else {})
+
+
+def _set_optimizer(optimizer: Any, state: State) -> None:
+    """Also states in another dtype than their parameter, which torch converts."""
+    optimizer.load_state_dict(state)
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        return
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    numbers = [number for group in state["param_groups"] for number in group["params"]]
+    for number, parameter in zip(numbers, parameters):
+        now = optimizer.state[parameter] if number in state["state"] else {}
+        for name, kept in state["state"].get(number, {}).items():
+            if isinstance(kept, torch.Tensor) and now[name].dtype != kept.dtype:
+                now[name] = kept.to(now[name].device)
 
 
 @dataclass(frozen=True)
