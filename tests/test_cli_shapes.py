@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 
+import repdl
 from repdl import checkpoint
 from repdl.cli import main
 from repdl.registry.backend import Backend, get_backend, register_backend, unregister_backend
@@ -54,9 +55,14 @@ def test_cli__shapes(
     for step in (1, 2):
         checkpoint.save(tmp_path / f"step-{step}", model=torch.nn.Linear(2, 1), extra={"step": step})
     before, after = str(tmp_path / "step-1"), str(tmp_path / "step-2")
+    records = [str(tmp_path / name) for name in ("a.repdl", "b.repdl")]
+    for value, path in enumerate(records):
+        with repdl.record(path):
+            torch.ones(2) * value
     commands = {
         "checkpoint show": (["checkpoint", "show", after], 0),
         "checkpoint diff": (["checkpoint", "diff", before, after], 1),
+        "diff": (["diff", *records], 1),
         "info": (["info"], 1),
         "ops": (["ops", "neg", "softmax"], 1),
         "contract": (["contract", "mm"], 0),

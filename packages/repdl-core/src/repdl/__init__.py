@@ -23,16 +23,26 @@ from repdl.overrides import disable, enable, enabled
 from repdl.registry.backend import Backend, backends, set_backend, use_backend
 from repdl.settings.threads import get_num_threads, set_num_threads
 
-_OPTIONAL = {"nn": "repdl-nn", "optim": "repdl-optim", "checkpoint": "repdl-core", "distributed": "repdl-core"}
+_OPTIONAL = {
+    "nn": "repdl-nn",
+    "optim": "repdl-optim",
+    "checkpoint": "repdl-core",
+    "distributed": "repdl-core",
+    "records": "repdl-core",
+}
+
+_OF_MODULES = {"from_torch_module": "nn", "record": "records"}
+"""What parts have that `repdl` has too."""
 
 if TYPE_CHECKING:
-    from repdl import checkpoint as checkpoint, distributed as distributed, nn as nn, optim as optim
+    from repdl import checkpoint as checkpoint, distributed as distributed, nn as nn, optim as optim, records as records
     from repdl.nn import from_torch_module as from_torch_module
+    from repdl.records import record as record
 else:
 
     def __getattr__(name: str) -> Any:
         """Reach `repdl.nn`, `repdl.optim` and `repdl.from_torch_module` when installed, and parts used by few."""
-        module = "nn" if name == "from_torch_module" else name
+        module = _OF_MODULES.get(name, name)
         if module not in _OPTIONAL:
             raise AttributeError(f"module 'repdl' has no attribute {name!r}")
         try:
@@ -47,7 +57,7 @@ else:
 
     def __dir__() -> list[str]:
         """What there is, with what is reached when it is first asked for, for completion."""
-        return sorted({*globals(), *_OPTIONAL, "from_torch_module"})
+        return sorted({*globals(), *_OPTIONAL, *_OF_MODULES})
 
 
 __all__ = [

@@ -89,6 +89,10 @@ class CheckpointError(RepDLError, RuntimeError):
     """A checkpoint that can't be written, is damaged, or does not hold the state that it is asked for."""
 
 
+class RecordError(RepDLError, RuntimeError):
+    """A record of a run that can't be written or read."""
+
+
 class UnavailableError(BackendError):
     """What a backend raises while it is loaded that this machine has no device for: it is not broken."""
 

@@ -273,7 +273,7 @@ def run(args: argparse.Namespace) -> int:
         raise NotBegunError("--quiet is for ranks other than 0, expected --ranks beside it")
     if args.command == "run" and args.ranks is not None and (ended := launch(args.ranks, args.is_quiet)) is not None:
         return ended
-    if args.command in ("run", "check", "golden") and (status := chosen_backend()):
+    if args.command in ("run", "record", "check", "golden") and (status := chosen_backend()):
         return status
     if args.command == "info":
         return info(args.json)
@@ -293,6 +293,10 @@ def run(args: argparse.Namespace) -> int:
         if args.action == "show":
             return checkpoints.show(args.path, args.json)
         return checkpoints.compare(args.a, args.b, args.json)
+    if args.command in ("record", "diff"):
+        from repdl.cli import records
+
+        return records.record(args) if args.command == "record" else records.diff(args.a, args.b, args.most, args.json)
     if args.command == "run":
         run_program(args.program, args.arguments, args.is_module, args.contract, args.on_uncovered)
         return 0

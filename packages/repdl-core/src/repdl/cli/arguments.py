@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -10,6 +11,7 @@ import repdl
 from repdl.cli.listing import family_of_name
 from repdl.errors import BackendError, ContractError
 from repdl.overrides.switch import ON_UNCOVERED
+from repdl.records.entries import LEVELS
 from repdl.registry.backend import backends, get_backend
 from repdl.registry.families import families
 
@@ -143,9 +145,6 @@ def parser() -> argparse.ArgumentParser:
         "As `repdl.enable()` in its first line: `repdl run train.py --epochs 3`, `repdl run -m package.train`. "
         "An op that is not reproducible raises an error, which names it and its line.", json=False,
     )  # fmt: skip
-    one.add_argument("-m", dest="is_module", action="store_true", help="PROGRAM is the name of a module")
-    one.add_argument("--contract", metavar="NAME", type=contract_name, help="the contract to compute by; default: v1")
-    one.add_argument("--on-uncovered", choices=ON_UNCOVERED, default="raise", help="default: raise")
     one.add_argument(
         "--ranks", metavar="M", type=number_of_ranks,
         help="run as M ranks of torch.distributed, which this process begins, or the processes of torchrun together",
@@ -154,9 +153,69 @@ def parser() -> argparse.ArgumentParser:
         "--quiet", dest="is_quiet", action="store_true",
         help="with --ranks: show what rank 0 prints only, and the last lines of a rank that fails",
     )  # fmt: skip
+    _program(one)
+    _records(command)
+    return top
+
+
+def _program(one: argparse.ArgumentParser) -> None:
+    """The arguments that say what is run, and by which rules."""
+    one.add_argument("-m", dest="is_module", action="store_true", help="PROGRAM is the name of a module")
+    one.add_argument("--contract", metavar="NAME", type=contract_name, help="the contract to compute by; default: v1")
+    one.add_argument("--on-uncovered", choices=ON_UNCOVERED, default="raise", help="default: raise")
     one.add_argument("program", metavar="PROGRAM", help="a file")
     one.add_argument("arguments", metavar="...", nargs=argparse.REMAINDER, help="the program's own")
-    return top
+
+
+def range_of_steps(text: str) -> range:
+    """`A:B` or `A:`, for the parser."""
+    first, colon, end = text.partition(":")
+    if not colon or not first.isdecimal() or not (end.isdecimal() or not end):
+        raise argparse.ArgumentTypeError(f"{text!r} steps, expected A:B, for example 10:20")
+    return range(int(first), int(end) if end else 1 << 62)
+
+
+def _records(command: Callable[..., argparse.ArgumentParser]) -> None:
+    """`repdl record` and `repdl diff`."""
+    one = command(
+        "record", "run a program and note what it computes, op by op",
+        "By torch as it is, or with --enable as `repdl run`. `repdl diff` compares the files of two runs.", json=False,
+    )  # fmt: skip
+    one.add_argument(
+        "-o",
+        dest="into",
+        metavar="FILE",
+        type=Path,
+        required=True,
+        help="the file that is written; for example a.repdl",
+    )
+    one.add_argument("--enable", action="store_true", help="with every op of torch reproducible, or stopped")
+    one.add_argument(
+        "--level", choices=LEVELS, default="op",
+        help="op: every op (default); module: calls of modules; step: the parameters after each step of an optimizer",
+    )  # fmt: skip
+    one.add_argument(
+        "--steps",
+        metavar="A:B",
+        type=range_of_steps,
+        help="ops and modules of these steps, the first is 0; default: all",
+    )
+    one.add_argument(
+        "--only",
+        metavar="PATTERN",
+        default="*",
+        help="modules whose paths match, for example 'layer.3*', and their ops",
+    )
+    _program(one)
+    one = command(
+        "diff", "where two runs part, by the files of `repdl record`",
+        "The first op whose inputs agree and whose outputs differ, or what else comes first: other arguments, another "
+        "batch, a draw more, an input that no op made. Exits with 0 if the runs are equal, 1 if they differ, and 2 if "
+        "they can't be compared to their ends.",
+    )  # fmt: skip
+    one.add_argument("a", metavar="A", type=Path, help="a file of `repdl record`")
+    one.add_argument("b", metavar="B", type=Path, help="another one")
+    one.add_argument("--most", metavar="N", type=int, default=10, help="show at most N differences; default: 10")
 
 
 def _checkpoint(commands: Any) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import runpy
 import sys
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from traceback import walk_tb
 
 from repdl.errors import ArgumentError, RepDLError
@@ -33,24 +33,44 @@ def run_program(
         NotBegunError: if the program is not there, or torch's ops can't be made reproducible. What it raises itself,
             it raises.
     """
-    sys.argv = [program, *arguments]
+    with enabled_with_children(contract, on_uncovered):
+        execute(program, arguments, is_module)
+
+
+@contextmanager
+def enabled_with_children(contract: str | None, on_uncovered: str) -> Iterator[None]:
+    """`enabled`, in the processes that are begun in the block too.
+
+    Raises:
+        NotBegunError: if torch's ops can't be made reproducible.
+    """
     with ExitStack() as stack:
         try:
             stack.enter_context(enabled(contract, on_uncovered))
         except RepDLError as error:
             raise NotBegunError(str(error)) from error
         stack.enter_context(begun_with(start_of_child, {VARIABLE: on_uncovered}))
-        try:
-            if is_module:
-                sys.path.insert(0, os.getcwd())
-                runpy.run_module(program, run_name="__main__", alter_sys=True)
-            else:
-                sys.path.insert(0, os.path.dirname(os.path.abspath(program)))
-                runpy.run_path(program, run_name="__main__")
-        except (ImportError, OSError) as error:
-            if _has_begun(error):
-                raise
-            raise NotBegunError(f"can't run {program}: {getattr(error, 'strerror', None) or error}") from error
+        yield
+
+
+def execute(program: str, arguments: Sequence[str], is_module: bool) -> None:
+    """Run a script, or a module, in this process, as `python` would.
+
+    Raises:
+        NotBegunError: if the program is not there. What it raises itself, it raises.
+    """
+    sys.argv = [program, *arguments]
+    try:
+        if is_module:
+            sys.path.insert(0, os.getcwd())
+            runpy.run_module(program, run_name="__main__", alter_sys=True)
+        else:
+            sys.path.insert(0, os.path.dirname(os.path.abspath(program)))
+            runpy.run_path(program, run_name="__main__")
+    except (ImportError, OSError) as error:
+        if _has_begun(error):
+            raise
+        raise NotBegunError(f"can't run {program}: {getattr(error, 'strerror', None) or error}") from error
 
 
 def _has_begun(error: BaseException) -> bool:
@@ -85,4 +105,4 @@ def start() -> None:
         os._exit(2)
 
 
-__all__ = ["NotBegunError", "enable_if_asked", "run_program", "start"]
+__all__ = ["NotBegunError", "enable_if_asked", "enabled_with_children", "execute", "run_program", "start"]

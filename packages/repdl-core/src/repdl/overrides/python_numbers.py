@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import _disable_current_modes
 
 from repdl import registry
 from repdl.contract import ANY_CONTRACT
@@ -38,10 +39,11 @@ SCHEDULES = (
 
 
 def _of(name: str, *numbers: float) -> float:
-    """That op of float64 numbers."""
-    tensors = [torch.tensor(x, dtype=torch.float64, device="cpu") for x in numbers]
+    """That op of float64 numbers, which no mode of torch sees: it is Python's arithmetic."""
     contract = () if len(numbers) == 1 else (ANY_CONTRACT,)  # of elements: the same in each
-    value: float = getattr(registry.functions, name)(*tensors, *contract).item()
+    with _disable_current_modes():
+        tensors = [torch.tensor(x, dtype=torch.float64, device="cpu") for x in numbers]
+        value: float = getattr(registry.functions, name)(*tensors, *contract).item()
     return value
 
 

@@ -1,0 +1,260 @@
+"""Where two records part."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from repdl.records.entries import Entry, Tensor
+from repdl.records.file import Record, read
+
+AHEAD = 400
+"""Entries of one record within which the other's next ones are looked for."""
+SURE = 4
+"""Entries in a row that agree, by which records are in step again."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A difference that no earlier one explains."""
+
+    kind: str
+    """`op`, `module`: inputs agree and outputs differ; `input`: one differs that no op made; `arguments`; `generator`:
+    its state before a draw; `data`: a batch; `step`: the parameters after it; `extra`: entries that one record has and
+    the other lacks; `program`: from here on they are records of other programs."""
+    text: str
+    a: Entry | None = None
+    b: Entry | None = None
+    count: int = 1
+    """Of `extra`: how many entries."""
+
+    def as_json(self) -> dict[str, Any]:
+        """For `repdl diff --json`."""
+        sides = {side: entry.as_json() for side, entry in (("a", self.a), ("b", self.b)) if entry is not None}
+        return {"kind": self.kind, "text": self.text, "count": self.count} | sides
+
+
+@dataclass
+class Comparison:
+    """What `diff` found."""
+
+    a: Record
+    b: Record
+    environment: dict[str, tuple[Any, Any]]
+    """What differs of it: the values of a and of b."""
+    findings: list[Finding] = field(default_factory=list)
+    """In the order of execution; the first one is where the runs part."""
+    compared: int = 0
+    """Entries that both have."""
+    consequences: int = 0
+    """Entries that differ because an input of theirs does."""
+
+    @property
+    def status(self) -> int:
+        """0: equal; 1: different; 2: they can't be compared to their ends."""
+        if self.findings:
+            return 1
+        return 0 if self.a.ended and self.b.ended and self.compared else 2
+
+    def as_json(self, most: int) -> dict[str, Any]:
+        """For `repdl diff --json`."""
+        records = {
+            side: {
+                "path": str(record.path),
+                "entries": len(record.entries),
+                "ended": record.ended,
+                "error": record.error,
+            }
+            for side, record in (("a", self.a), ("b", self.b))
+        }
+        return records | {
+            "equal": self.status == 0,
+            "compared": self.compared,
+            "consequences": self.consequences,
+            "environment": {key: list(values) for key, values in self.environment.items()},
+            "findings": [finding.as_json() for finding in self.findings[:most]],
+            "more": max(0, len(self.findings) - most),
+        }
+
+
+def diff(a: str | os.PathLike[str], b: str | os.PathLike[str]) -> Comparison:
+    """Compare two files of `record`.
+
+    Args:
+        a, b: the files.
+
+    Returns:
+        the differences of environments, and those of entries that no earlier one explains: an op whose inputs agree and
+        whose outputs do not, an input that no op made, other arguments, another state of a generator, another batch,
+        entries that one of them lacks.
+
+    Raises:
+        RecordError: if one is no record, or is damaged.
+    """
+    first, second = read(a), read(b)
+    found = Comparison(first, second, _environments(first.environment, second.environment))
+    _Walk(found).walk()
+    return found
+
+
+def _environments(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    keys = [*a, *(key for key in b if key not in a)]
+    return {key: (a.get(key), b.get(key)) for key in keys if a.get(key) != b.get(key) and key != "command"}
+
+
+def _kind(entry: Entry) -> tuple[Any, ...]:
+    """By what an entry is known in another record."""
+    shapes = tuple((t.dtype, t.shape) for t in (*entry.inputs, *entry.outputs))
+    return entry.kind, entry.name, entry.phase, entry.module, shapes
+
+
+class _Walk:
+    def __init__(self, found: Comparison) -> None:
+        self._found = found
+        self._kinds = [list(map(_kind, record.entries)) for record in (found.a, found.b)]
+        self._drawn_apart = False
+        # Of a and of b: what each entry has as outputs, by number.
+        self._outputs: tuple[dict[int, Entry], dict[int, Entry]] = ({}, {})
+
+    def walk(self) -> None:
+        """Find the differences."""
+        a, b = self._found.a.entries, self._found.b.entries
+        i = j = 0
+        while i < len(a) and j < len(b):
+            if self._kinds[0][i] == self._kinds[1][j]:
+                self._compare(a[i], b[j])
+                i, j = i + 1, j + 1
+                continue
+            more = self._resume(i, j)
+            if more is None:
+                text = f"a goes on with {_title(a[i])}, b with {_title(b[j])}: records of other programs from here on"
+                self._found.findings.append(Finding("program", text, a[i], b[j]))
+                return
+            self._extra("a", a[i : i + more[0]])
+            self._extra("b", b[j : j + more[1]])
+            i, j = i + more[0], j + more[1]
+        if self._found.a.ended and self._found.b.ended:
+            self._extra("a", a[i:])
+            self._extra("b", b[j:])
+
+    def _resume(self, i: int, j: int) -> tuple[int, int] | None:
+        """How many entries of a and of b are passed over until they go on alike; the fewest."""
+        a, b = self._kinds
+        for total in range(1, AHEAD):
+            for more in range(total + 1):
+                x, y = i + more, j + total - more
+                sure = min(SURE, len(a) - x, len(b) - y)
+                if (sure > 0 and a[x : x + sure] == b[y : y + sure]) or (x == len(a) and y == len(b)):
+                    return more, total - more
+        return None
+
+    def _extra(self, side: str, entries: list[Entry]) -> None:
+        if not entries:
+            return
+        for entry in entries:
+            self._outputs[side == "b"][entry.number] = entry
+        self._drawn_apart |= any(entry.generator for entry in entries)
+        names = ", ".join(dict.fromkeys(e.name for e in entries))
+        many = f"{len(entries)} {'entry' if len(entries) == 1 else 'entries'}"
+        text = f"{side} has {many} that {'b' if side == 'a' else 'a'} lacks: {names}; {entries[0].place}"
+        a, b = (entries[0], None) if side == "a" else (None, entries[0])
+        self._found.findings.append(Finding("extra", text, a, b, len(entries)))
+
+    def _compare(self, a: Entry, b: Entry) -> None:
+        self._found.compared += 1
+        for known, entry in zip(self._outputs, (a, b)):
+            known[entry.number] = entry
+        found = self._difference(a, b)
+        if found is not None:
+            self._found.findings.append(Finding(*found, a, b))
+
+    def _difference(self, a: Entry, b: Entry) -> tuple[str, str] | None:
+        outputs = _differ(a.outputs, b.outputs)
+        if a.kind in ("data", "step"):
+            what = "the batch that it loads differs" if a.kind == "data" else "parameters differ after it"
+            if a.kind == "step" and self._found.findings:
+                self._found.consequences += bool(outputs)
+                return None
+            return (a.kind, f"{_title(a)}: {what}: {_shown(a.outputs, outputs)}") if outputs else None
+        inputs = _differ(a.inputs, b.inputs)
+        if a.arguments != b.arguments:
+            return "arguments", f"{_title(a)}: arguments are ({a.arguments}) in a, ({b.arguments}) in b"
+        if a.generator != b.generator and not self._drawn_apart:
+            self._drawn_apart = True
+            return "generator", f"{_title(a)}: torch's generator is in another state before it draws"
+        outside = next((i for i in inputs if self._is_from_outside(a.inputs[i], b.inputs[i])), None)
+        if outside is not None:
+            return (
+                "input",
+                f"{_title(a)}: input {outside}, {a.inputs[outside]}, differs, and {self._since(a, b, outside)}",
+            )
+        explained = a.kind == "module" and any(_holds(a, finding.a or finding.b) for finding in self._found.findings)
+        if outputs and not inputs and a.generator == b.generator and not explained:
+            return a.kind, f"{_title(a)}: inputs agree, and outputs differ: {_shown(a.outputs, outputs)}"
+        self._found.consequences += bool(outputs or inputs)
+        return None
+
+    def _is_from_outside(self, a: Tensor, b: Tensor) -> bool:
+        """Whether an input that differs has no maker, or not what its maker made."""
+        if a.maker is None and b.maker is None:
+            return not self._found.findings
+        return any(
+            tensor.maker is not None
+            and tensor.maker[0] in known
+            and known[tensor.maker[0]].outputs[tensor.maker[1]].digest != tensor.digest
+            for known, tensor in zip(self._outputs, (a, b))
+        )
+
+    def _since(self, a: Entry, b: Entry, i: int) -> str:
+        for entry, known in ((a, self._outputs[0]), (b, self._outputs[1])):
+            maker = entry.inputs[i].maker
+            if maker is not None and maker[0] in known:
+                return f"something outside torch's dispatcher wrote it after {_title(known[maker[0]])}"
+        return "no recorded op made it"
+
+
+def _holds(module: Entry, entry: Entry | None) -> bool:
+    """Whether an entry is of a module or below it."""
+    if entry is None or entry.phase != module.phase:
+        return False
+    return not module.module or f"{entry.module}.".startswith(f"{module.module}.")
+
+
+def _differ(a: tuple[Tensor, ...], b: tuple[Tensor, ...]) -> list[int]:
+    return [i for i, (x, y) in enumerate(zip(a, b)) if x.digest != y.digest]
+
+
+def _shown(tensors: tuple[Tensor, ...], numbers: list[int]) -> str:
+    return ", ".join(f"{i}, {tensors[i]}" for i in numbers[:4]) + (
+        f" and {len(numbers) - 4} more" if len(numbers) > 4 else ""
+    )
+
+
+def _title(entry: Entry) -> str:
+    return f"{entry.name} (entry {entry.number}, {entry.place})"
+
+
+def report(found: Comparison, most: int = 10) -> Iterator[str]:
+    """Lines for people."""
+    for key, (a, b) in found.environment.items():
+        yield f"environment: {key} is {a!r} in a, {b!r} in b"
+    for side, record in (("a", found.a), ("b", found.b)):
+        if not record.ended:
+            yield f"{side} is incomplete: the run was cut off after {len(record.entries)} entries"
+        elif record.error:
+            yield f"{side} ended with {record.error}"
+    if not found.findings:
+        yield f"{found.compared} entries compared, none differs"
+        return
+    first, *others = found.findings
+    yield f"first difference: {first.text}"
+    for other in others[: most - 1]:
+        yield f"then: {other.text}"
+    if len(others) >= most:
+        yield f"and {len(others) - most + 1} more"
+    yield f"{found.compared} entries compared; {found.consequences} differ because an input of theirs does"
+
+
+__all__ = ["Comparison", "Finding", "diff", "report"]

@@ -1,0 +1,90 @@
+"""What a record notes: an op, a batch of data, the end of a step; as Python has them, and as lines of the file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+LEVELS = ("step", "module", "op")
+"""What a record may have, from the coarsest."""
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """Dtype, shape and digest of a tensor; of one that is read, too, which earlier entry made it."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    digest: str | None
+    """16 hexadecimal digits; None if the elements can't be read (`meta`, quantised)."""
+    maker: tuple[int, int] | None = None
+    """The number of the entry, and which of its outputs."""
+
+    def __str__(self) -> str:
+        return f"{self.dtype}{list(self.shape)}"
+
+    def as_json(self) -> list[Any]:
+        """For the file."""
+        made = [] if self.maker is None else [list(self.maker)]
+        return [self.dtype, list(self.shape), self.digest, *made]
+
+    @classmethod
+    def from_json(cls, fields: Sequence[Any]) -> Tensor:
+        """From the file."""
+        dtype, shape, digest, *maker = fields
+        return cls(dtype, tuple(shape), digest, tuple(maker[0]) if maker else None)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One thing that a run did."""
+
+    kind: str
+    """`op`; `module`: a call of one; `data`: a batch of a DataLoader; `step`: an optimizer has made one."""
+    name: str
+    """The op with its overload, or the class of the module, loader or optimizer."""
+    number: int
+    step: int
+    """How many steps optimizers have made before."""
+    phase: str = ""
+    """`forward`, `backward` or `optimizer`."""
+    module: str = ""
+    file: str = ""
+    line: int = 0
+    arguments: str = ""
+    """Those that are no tensors; `_` is a tensor."""
+    generator: str = ""
+    """The digest of the state of torch's generator before it draws."""
+    inputs: tuple[Tensor, ...] = field(default=())
+    outputs: tuple[Tensor, ...] = field(default=())
+
+    def as_json(self) -> dict[str, Any]:
+        """For the file, without what is empty."""
+        at = f"{self.file}:{self.line}" if self.file else ""
+        texts = {
+            "phase": self.phase, "module": self.module, "at": at, "args": self.arguments, "generator": self.generator,
+        }  # fmt: skip
+        made = {"kind": self.kind, "name": self.name, "n": self.number, "step": self.step}
+        made |= {key: text for key, text in texts.items() if text}
+        return made | {"in": [t.as_json() for t in self.inputs], "out": [t.as_json() for t in self.outputs]}
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> Entry:
+        """From the file."""
+        file, _, line = fields.get("at", "").rpartition(":")
+        return cls(
+            fields["kind"], fields["name"], fields["n"], fields["step"], fields.get("phase", ""),
+            fields.get("module", ""), file, int(line or 0), fields.get("args", ""), fields.get("generator", ""),
+            tuple(map(Tensor.from_json, fields["in"])), tuple(map(Tensor.from_json, fields["out"])),
+        )  # fmt: skip
+
+    @property
+    def place(self) -> str:
+        """Step, phase, module and line, for people."""
+        where = f" in {self.module}" if self.module else ""
+        line = f", {self.file}:{self.line}" if self.file else ""
+        return f"step {self.step}{f', {self.phase}' if self.phase else ''}{where}{line}"
+
+
+__all__ = ["LEVELS", "Entry", "Tensor"]

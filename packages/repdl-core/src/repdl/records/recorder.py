@@ -1,0 +1,307 @@
+"""Noting what a program computes while it runs."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from fnmatch import fnmatchcase
+from typing import Any
+
+import torch
+from torch.optim.optimizer import (
+    Optimizer,
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+)
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.data import dataloader
+
+from repdl.audit.location import Modules, SourceLocation, current_node, here, sequence_number
+from repdl.errors import ArgumentError
+from repdl.records.entries import LEVELS, Entry, Tensor
+from repdl.records.environment import environment
+from repdl.records.file import Writer
+from repdl.records.hashing import digest_of_bytes, fast_digest
+from repdl.records.makers import Makers
+
+_LOADER: Any = dataloader._BaseDataLoaderIter
+_UNINITIALISED = {
+    *("empty.memory_format", "empty_like.default", "empty_strided.default", "empty_permuted.default"),
+    *("new_empty.default", "new_empty_strided.default"),
+}
+"""Ops of aten whose results hold anything; while a run is recorded, zeros."""
+_WITHOUT = {"detach.default", "lift_fresh.default", "alias.default"}
+"""Ops of aten that make nothing."""
+
+
+@contextmanager
+def record(
+    path: str | os.PathLike[str], level: str = "op", steps: range | None = None, only: str = "*"
+) -> Iterator[None]:
+    """Note in a file what this process computes in the block: with torch alone, or under `repdl.enable()`.
+
+    No result changes, but for memory that nobody has written, which is zeros. What this thread computes is noted, with
+    the backward passes that it begins; other threads are not.
+
+    Args:
+        path: the file, which is written anew.
+        level: "op" notes every op below autograd, with digests of its inputs and outputs; "module" the inputs and
+            outputs of each call of a module; "step" the parameters after each step of an optimizer. Each has what the
+            coarser ones have.
+        steps: those whose ops and modules are noted, of which the first is 0; default: all.
+        only: a pattern as of `fnmatch`: modules whose paths match it are noted, and their ops; default: all.
+
+    Raises:
+        ArgumentError: if the level is none.
+        RecordError: if the file can't be written.
+    """
+    if level not in LEVELS:
+        raise ArgumentError(f"record: level is {level!r}, expected {', '.join(map(repr, LEVELS))}")
+    writer = Writer(path, environment() | {"level": level, "only": only})
+    recorder = _Recorder(writer, steps, only)
+    error = ""
+    try:
+        with ExitStack() as stack:
+            recorder.hook(stack, level)
+            yield
+    except BaseException as raised:
+        if not (isinstance(raised, SystemExit) and raised.code in (None, 0)):
+            error = f"{type(raised).__name__}: {raised}"
+        raise
+    finally:
+        writer.close(error)
+
+
+class _Recorder:
+    def __init__(self, writer: Writer, steps: range | None, only: str) -> None:
+        self._writer, self._steps, self._only = writer, steps, only
+        self._modules, self._makers = Modules(), Makers()
+        self._first_node = sequence_number()
+        self._places: dict[int, SourceLocation] = {}  # number of a node of autograd -> where it was made
+        self._step = self._number = 0
+        self._in_optimizer = False
+        self._lock = threading.RLock()
+
+    def hook(self, stack: ExitStack, level: str) -> None:
+        """Note what the level has, until the stack is closed."""
+        handles = [
+            register_optimizer_step_pre_hook(self._begin_step),
+            register_optimizer_step_post_hook(self._end_step),
+        ]
+        if level != "step":
+            handles.append(torch.nn.modules.module.register_module_forward_hook(self._module_called))  # type: ignore[arg-type]
+        for handle in handles:
+            stack.callback(handle.remove)
+        stack.enter_context(_patched(_LOADER, "__next__", self._loading))
+        if level == "op":
+            stack.enter_context(_Ops(self))
+
+    def _wanted(self, module: str) -> bool:
+        return (self._steps is None or self._step in self._steps) and fnmatchcase(module, self._only)
+
+    def _add(self, kind: str, name: str, **fields: Any) -> int:
+        number = self._number
+        self._number += 1
+        self._writer.add(Entry(kind, name, number, self._step, **fields))
+        return number
+
+    def _begin_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        self._in_optimizer = True
+
+    def _end_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        self._in_optimizer = False
+        with self._lock, _unseen():
+            parameters = [p for group in optimizer.param_groups for p in group["params"]]
+            self._add("step", type(optimizer).__name__, outputs=tuple(map(self._noted, parameters)))
+            self._step += 1
+            self._writer.flush()
+
+    def _module_called(self, module: torch.nn.Module, args: Any, output: Any) -> None:
+        with self._lock, _unseen():
+            path = here(self._modules, False).module
+            if self._wanted(path):
+                own = (*module.parameters(recurse=False), *module.buffers(recurse=False))
+                inputs = tuple(self._noted(tensor) for tensor in (*_tensors(args), *own))
+                outputs = tuple(map(self._noted, _tensors(output)))
+                name = type(module).__name__
+                self._add("module", name, phase="forward", module=path, inputs=inputs, outputs=outputs)
+
+    def _loading(self, load: Callable[..., Any]) -> Callable[..., Any]:
+        def loaded(iterator: Any) -> Any:
+            with _unseen():  # as the ops of workers
+                batch = load(iterator)
+            with self._lock, _unseen():
+                location, name = here(self._modules, False), type(iterator).__name__.strip("_")
+                tensors = _tensors(batch)
+                noted = tuple(map(self._noted, tensors))
+                number = self._add("data", name, file=_near(location.file), line=location.line, outputs=noted)
+                self._made(tensors, number, True)
+            return batch
+
+        return loaded
+
+    def _made(self, tensors: list[torch.Tensor], number: int, writes: bool) -> None:
+        for i, tensor in enumerate(tensors):
+            if _has_storage(tensor):
+                self._makers.made(tensor, (number, i), writes)
+
+    def run_op(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run an op and note it."""
+        name = str(op)
+        namespace, _, plain = name.partition(".")
+        if namespace in ("profiler", "prim") or (namespace == "aten" and plain in _WITHOUT):
+            result = op(*args, **kwargs)
+            if plain in _WITHOUT:
+                self._pass_on(args, result)
+            return result
+        if namespace == "aten" and plain in _UNINITIALISED:
+            result = op(*args, **kwargs)
+            if result.device.type != "meta":
+                result.zero_()
+            return result
+        node = current_node()
+        location = self._location(node)
+        if not self._wanted(location.module):
+            return op(*args, **kwargs)
+        read = _tensors((args, kwargs))
+        with self._lock:
+            inputs = tuple(self._noted(tensor, self._makers.maker(tensor)) for tensor in read)
+        generator = _generator(op, args, kwargs)
+        result = op(*args, **kwargs)
+        written = _written(op, args, kwargs)
+        made = _tensors(result)
+        outputs = [*made, *(t for t in written if all(t is not other for other in made))]
+        phase = "optimizer" if self._in_optimizer else "backward" if node is not None else "forward"
+        with self._lock:
+            number = self._add(
+                "op", name, phase=phase, module=location.module, file=_near(location.file), line=location.line,
+                arguments=_arguments(args, kwargs), generator=generator, inputs=inputs,
+                outputs=tuple(map(self._noted, outputs)),
+            )  # fmt: skip
+            self._made(outputs, number, not getattr(op, "is_view", False))
+        return result
+
+    def _location(self, node: Any) -> SourceLocation:
+        """Of an op; of one of a backward pass that of the forward op whose derivative it is."""
+        location = here(self._modules, node is not None)
+        if node is not None:
+            return location.or_of(self._places.get(node._sequence_nr(), SourceLocation()))
+        number = sequence_number() - 1  # of the node that autograd has made for this op, if it made one
+        if number >= self._first_node:
+            self._places.setdefault(number, location)  # later ops may have no node
+        return location
+
+    def _pass_on(self, args: tuple[Any, ...], result: Any) -> None:
+        """What makes nothing has the maker of its input."""
+        if args and isinstance(args[0], torch.Tensor) and isinstance(result, torch.Tensor) and _has_storage(result):
+            maker = self._makers.maker(args[0]) if _has_storage(args[0]) else None
+            if maker is not None:
+                self._makers.made(result, maker, False)
+
+    def _noted(self, tensor: torch.Tensor, maker: tuple[int, int] | None = None) -> Tensor:
+        dtype = str(tensor.dtype).removeprefix("torch.")
+        return Tensor(dtype, tuple(tensor.shape), _digest(tensor), maker)
+
+
+class _Ops(TorchDispatchMode):
+    """Every op below autograd."""
+
+    supports_higher_order_operators = True
+
+    def __init__(self, recorder: _Recorder) -> None:
+        super().__init__()
+        self._recorder = recorder
+
+    def __torch_dispatch__(
+        self, op: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        return self._recorder.run_op(op, args, kwargs or {})
+
+
+@contextmanager
+def _unseen() -> Iterator[None]:
+    """What RepDL computes of a tensor for itself is not recorded."""
+    with torch.utils._python_dispatch._disable_current_modes(), torch.no_grad():
+        yield
+
+
+@contextmanager
+def _patched(owner: Any, name: str, around: Callable[[Any], Any]) -> Iterator[None]:
+    before = getattr(owner, name)
+    setattr(owner, name, around(before))
+    try:
+        yield
+    finally:
+        setattr(owner, name, before)
+
+
+def _tensors(values: Any) -> list[torch.Tensor]:
+    return [value for value in pytree.tree_leaves(values) if isinstance(value, torch.Tensor)]
+
+
+def _has_storage(tensor: torch.Tensor) -> bool:
+    return tensor.layout is torch.strided and tensor.device.type != "meta" and type(tensor) in _PLAIN
+
+
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
+
+
+def _digest(tensor: torch.Tensor) -> str | None:
+    if tensor.layout is torch.sparse_coo:
+        parts = (fast_digest(part) for part in (tensor._indices(), tensor._values()))
+        return f"{digest_of_bytes(repr([*parts]).encode()):016x}"
+    if not _has_storage(tensor) or tensor.is_quantized:
+        return None
+    return f"{fast_digest(tensor):016x}"
+
+
+def _written(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:
+    """The arguments that an op changes."""
+    schema = getattr(op, "_schema", None)
+    if schema is None or not schema.is_mutable:
+        return []
+    found = []
+    for i, argument in enumerate(schema.arguments):
+        if argument.alias_info is not None and argument.alias_info.is_write:
+            given = args[i] if i < len(args) and not argument.kwarg_only else kwargs.get(argument.name)
+            found += _tensors(given)
+    return found
+
+
+def _arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    """What is no tensor among the arguments of a call."""
+    given = [_spelled(value) for value in args] + [f"{name}={_spelled(value)}" for name, value in kwargs.items()]
+    return "" if all(text == "_" for text in given) else ", ".join(given)
+
+
+def _spelled(value: Any) -> str:
+    if isinstance(value, torch.Tensor):
+        return "_"
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(_spelled, value))}]"
+    if isinstance(value, torch.Generator) or callable(value):
+        return type(value).__name__
+    return repr(value)
+
+
+def _generator(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    """The digest of the state of torch's generator that an op draws from, "" if it draws from none."""
+    if torch.Tag.nondeterministic_seeded not in getattr(op, "tags", ()):
+        return ""
+    given = [value for value in (*args, *kwargs.values()) if isinstance(value, torch.Generator)]
+    state = given[0].get_state() if given else torch.get_rng_state()
+    return f"{fast_digest(state):016x}"
+
+
+def _near(file: str) -> str:
+    """A path below the working directory as one from there: two people have it elsewhere."""
+    near = os.path.relpath(file) if file and os.path.isabs(file) else file
+    base = next((path for path in sys.path if path and file.startswith(path + os.sep)), "")
+    return near if not near.startswith("..") else os.path.relpath(file, base) if base else file
+
+
+__all__ = ["record"]
