@@ -35,6 +35,9 @@ def locked(folder: Path) -> Iterator[None]:
                 f"checkpoint: another process saves into {folder}, expected one writer at a time: give each run a "
                 f"folder of its own; nothing was written"
             ) from None
+        for stale in folder.glob(f".*{_UNFINISHED}"):  # of processes that were killed
+            with suppress(OSError):
+                stale.unlink()
         yield
     finally:
         os.close(descriptor)
@@ -47,22 +50,22 @@ def not_written(path: Path, error: OSError) -> CheckpointError:
     )
 
 
-def replace(path: Path, write: Callable[[BinaryIO], T]) -> T:
+def replace(path: Path, write: Callable[[BinaryIO], T], named: Callable[[T], Path] | None = None) -> T:
     """Let `write` write a file that then takes the place of `path`, within `locked`; returns what it returns.
+
+    Args:
+        named: the name of the file by what `write` returned, in the same folder, in place of `path`.
 
     Raises:
         CheckpointError: if the system refuses; what was there before stays, and nothing lies beside it.
     """
-    for stale in path.parent.glob(f".*{_UNFINISHED}"):  # of processes that were killed: we have the lock
-        with suppress(OSError):
-            stale.unlink()
     unfinished = path.parent / f".{path.name}.{os.getpid()}{_UNFINISHED}"
     try:
         with unfinished.open("xb") as file:
             result = write(file)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(unfinished, path)
+        os.replace(unfinished, path if named is None else named(result))
         flush_folder(path.parent)
         return result
     except BaseException as error:

@@ -12,24 +12,8 @@ from repdl.checkpoint import generators
 from repdl.checkpoint.format import Header
 from repdl.checkpoint.state import KINDS, Run, State, title_of
 from repdl.contract import get_contract
-from repdl.errors import CheckpointError, UnsupportedError
+from repdl.errors import CheckpointError
 from repdl.overrides.switch import is_enabled
-
-
-def check_world() -> None:
-    """Raise where several ranks run, each of which has a part of the state.
-
-    Raises:
-        UnsupportedError: with what is supported.
-    """
-    if torch.distributed.is_available() and torch.distributed.is_initialized():
-        ranks = torch.distributed.get_world_size()
-        if ranks > 1:
-            raise UnsupportedError(
-                f"checkpoint: {ranks} ranks of torch.distributed, expected one process; save the states of models and "
-                f"optimizers with torch.distributed.checkpoint, and torch.get_rng_state() and "
-                f"repdl.random.get_state() of each rank beside them"
-            )
 
 
 def missing_and_surplus(run: Run, state: State) -> tuple[list[str], list[str]]:
@@ -142,6 +126,5 @@ __all__ = [
     "check_kinds",
     "check_objects",
     "check_settings",
-    "check_world",
     "missing_and_surplus",
 ]

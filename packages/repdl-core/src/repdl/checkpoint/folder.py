@@ -8,7 +8,8 @@ import warnings
 from contextlib import suppress
 from pathlib import Path
 
-from repdl.checkpoint.format import FORMAT, Header, read, read_header
+from repdl.checkpoint.format import FORMAT, Header, read_header
+from repdl.checkpoint.ranks import check_whole, gathered, rank, together
 from repdl.errors import CheckpointError
 
 _NUMBER = re.compile(r"\d+")
@@ -41,7 +42,7 @@ def _is_checkpoint(path: Path) -> bool:
 
 
 def latest(folder: str | os.PathLike[str]) -> Path | None:
-    """The checkpoint of a folder that was saved last and is whole; None if there is none.
+    """The checkpoint of a folder that was saved last and is whole; None if there is none. Rank 0 looks for all ranks.
 
     Every byte of it is checked. One that was saved later and is damaged is passed over with a warning, which says what
     is wrong with it.
@@ -52,13 +53,18 @@ def latest(folder: str | os.PathLike[str]) -> Path | None:
     path = Path(folder)
     if not path.is_dir():
         raise CheckpointError(f"latest: {path} is no folder, expected that of checkpoints")
+    found = gathered(together(lambda: str(_latest(path) or "") if not rank() else ""))[0]
+    return Path(found) if found else None
+
+
+def _latest(path: Path) -> Path | None:
     for file in checkpoints(path):
         _warn_unless_whole(file)
     for file, _ in saved(path):
         try:
-            read(file)
+            check_whole(file)
         except CheckpointError as error:
-            warnings.warn(f"latest: passed over: {error}", stacklevel=2)
+            warnings.warn(f"latest: passed over: {error}", stacklevel=6)
         else:
             return file
     return None
@@ -68,7 +74,7 @@ def _warn_unless_whole(path: Path) -> None:
     try:
         read_header(path)
     except CheckpointError as error:
-        warnings.warn(f"latest: passed over: {error}", stacklevel=3)
+        warnings.warn(f"latest: passed over: {error}", stacklevel=7)
 
 
 def check_keep(path: Path, keep: int | None) -> None:

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from repdl.checkpoint import checks, format
+from repdl.checkpoint import checks, ranks
 from repdl.checkpoint.compare import Tree
+from repdl.checkpoint.format import Header
 from repdl.checkpoint.progress import progress_bar
 from repdl.checkpoint.saving import Objects, finish_running, follow
 from repdl.checkpoint.state import OF_MODELS, Backup, Run, State, first_wrong, steps
@@ -81,78 +82,100 @@ def load(
         What is known of the checkpoint, with `extra`.
 
     Raises:
-        CheckpointError: if the file is damaged or another one, or does not hold the states of these objects.
-        UnsupportedError: with several ranks of torch.distributed.
+        CheckpointError: if the file is damaged or another one, or does not hold the states of these objects; with
+            torch.distributed, if it is so on any rank, or if another number of ranks has saved it.
     """
-    checks.check_world()
-    finish_running()
-    file = Path(path)
-    run = Run.of(
-        model=model, optimizer=optimizer, scheduler=scheduler, scaler=scaler, sampler=sampler, generator=generator
-    )
-    size = file.stat().st_size if file.is_file() else 0
-    with progress_bar(f"load {file.name}", size, progress) as advance:
-        header, tensors = format.read(file, advance)
-    if digest is not None and header.digest != digest:
-        raise CheckpointError(
-            f"checkpoint: {file} has the digest {header.digest}, expected {digest}: it is another one"
-        )
-    state: State = decode(header.tree, tensors)
-    if not generators:
-        del state["generators"]
-    checks.check_kinds(file, run, header)
-    missing, surplus = checks.missing_and_surplus(run, state)
-    if strict:
-        checks.check_settings(file, header.facts)
-        checks.check_complete(file, missing, surplus)
-    checks.check_objects(file, run, state, strict)
-    wanted = _wanted(run, state, header)
-    _exchange(file, run, state, wanted, strict)
-    follow(run, header.digest)
-    facts = header.facts
+    objects = {"model": model, "optimizer": optimizer, "scheduler": scheduler, "scaler": scaler, "sampler": sampler}
+    objects["generator"] = generator
+    found = ranks.together(lambda: _Found.of(Path(path), objects, strict, generators, digest, progress))
+    found.exchange()
+    follow(found.run, found.whole.digest)
+    facts = found.header.facts
     return Checkpoint(
-        file,
-        header.digest,
-        header.previous,
+        Path(path),
+        found.whole.digest,
+        found.whole.previous,
         facts["contract"],
         facts["versions"],
-        state.get("extra"),
-        tuple(missing),
-        tuple(surplus),
+        found.state.get("extra"),
+        tuple(found.missing),
+        tuple(found.surplus),
     )
 
 
-def _wanted(run: Run, state: State, header: format.Header) -> Tree:
+@dataclass(frozen=True)
+class _Found:
+    """A file that was read and checked, and the objects that its states fit."""
+
+    path: Path
+    run: Run
+    strict: bool
+    whole: Header
+    header: Header
+    state: State
+    missing: list[str]
+    surplus: list[str]
+
+    @classmethod
+    def of(
+        cls, path: Path, objects: Objects, strict: bool, generators: bool, digest: str | None, progress: bool
+    ) -> _Found:
+        """Read and check all, and change nothing."""
+        finish_running()
+        run = Run.of(**objects)
+        size = path.stat().st_size if path.is_file() else 0
+        with progress_bar(f"load {path.name}", size, progress) as advance:
+            whole, header, tensors = ranks.read_own(path, advance)
+        if digest is not None and whole.digest != digest:
+            raise CheckpointError(
+                f"checkpoint: {path} has the digest {whole.digest}, expected {digest}: it is another one"
+            )
+        state: State = decode(header.tree, tensors)
+        if not generators:
+            del state["generators"]
+        checks.check_kinds(path, run, header)
+        missing, surplus = checks.missing_and_surplus(run, state)
+        if strict:
+            checks.check_settings(path, header.facts)
+            checks.check_complete(path, missing, surplus)
+        checks.check_objects(path, run, state, strict)
+        return cls(path, run, strict, whole, header, state, missing, surplus)
+
+    def exchange(self) -> None:
+        """Put the state into the objects, and compare; after an error, on any rank, they get theirs back."""
+        before = Backup.of(self.run)
+        try:
+            ranks.together(self._put)
+        except BaseException as error:
+            failed = before.restore()
+            if failed:
+                raise CheckpointError(
+                    f"checkpoint: the states of {self.path} do not fit ({type(error).__name__}: {error}), and "
+                    f"{failed[0]} did not take its own state back; make the objects anew"
+                ) from error
+            if isinstance(error, CheckpointError) or not isinstance(error, Exception):
+                raise
+            raise CheckpointError(
+                f"checkpoint: the states of {self.path} do not fit ({type(error).__name__}: {error}); everything is as "
+                f"it was"
+            ) from error
+
+    def _put(self) -> None:
+        for _, step in steps(self.run, self.state, self.strict):
+            step()
+        wrong = first_wrong(self.run, _wanted(self.run, self.state, self.header), self.strict)
+        if wrong is not None:
+            raise CheckpointError(
+                f"checkpoint: {self.path} has {wrong.a or 'nothing'} at {wrong.path}, and after loading there is "
+                f"{wrong.b or 'nothing'}; expected the same: its load_state_dict converts or forgets a part"
+            )
+
+
+def _wanted(run: Run, state: State, header: Header) -> Tree:
     """The part of a file's states that the objects have to be in."""
     kinds = {*run.objects, *(OF_MODELS if "model" in run.objects else ()), "generators"} & state.keys()
     tree = Tree.of(header)
     return Tree({"dict": [[key, kept] for key, kept in tree.json["dict"] if key in kinds]}, tree.tensors)
-
-
-def _exchange(file: Path, run: Run, state: State, wanted: Tree, strict: bool) -> None:
-    """Put the state into the objects, and compare; after an error they get theirs back."""
-    before = Backup.of(run)
-    try:
-        for _, step in steps(run, state, strict):
-            step()
-        wrong = first_wrong(run, wanted, strict)
-        if wrong is not None:
-            raise CheckpointError(
-                f"checkpoint: {file} has {wrong.a or 'nothing'} at {wrong.path}, and after loading there is "
-                f"{wrong.b or 'nothing'}; expected the same: its load_state_dict converts or forgets a part"
-            )
-    except BaseException as error:
-        failed = before.restore()
-        if failed:
-            raise CheckpointError(
-                f"checkpoint: the states of {file} do not fit ({type(error).__name__}: {error}), and {failed[0]} did "
-                f"not take its own state back; make the objects anew"
-            ) from error
-        if isinstance(error, CheckpointError) or not isinstance(error, Exception):
-            raise
-        raise CheckpointError(
-            f"checkpoint: the states of {file} do not fit ({type(error).__name__}: {error}); everything is as it was"
-        ) from error
 
 
 __all__ = ["Checkpoint", "load"]

@@ -6,7 +6,8 @@ import os
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -15,13 +16,12 @@ import numpy as np
 import torch
 
 import repdl
-from repdl.checkpoint import atomic, format
-from repdl.checkpoint.checks import check_world
+from repdl.checkpoint import atomic, format, ranks
 from repdl.checkpoint.folder import check_keep, remove_old
 from repdl.checkpoint.progress import progress_bar
 from repdl.checkpoint.state import Encoded, Run, collect
 from repdl.contract import get_contract
-from repdl.errors import CheckpointError
+from repdl.errors import CheckpointError, UnsupportedError
 from repdl.overrides.switch import is_enabled
 
 Path_ = str | os.PathLike[str]
@@ -44,20 +44,37 @@ class _Job:
     progress: bool
 
     def write(self) -> str:
-        """Write the file and return its digest."""
+        """Write the file, or those of all ranks, and return the digest."""
+        with ExitStack() as stack:
+            ranks.together(lambda: stack.enter_context(atomic.locked(self.path.parent)) if not ranks.rank() else None)
+            digest = ranks.together(self._write_state)
+            if ranks.size() > 1:
+                digests = ranks.gathered(digest)
+                digest = ranks.gathered(ranks.together(lambda: "" if ranks.rank() else self._write_index(digests)))[0]
+            follow(self.run, digest)
+            ranks.together(lambda: None if ranks.rank() else self._remove_old())
+        return digest
+
+    def _write_state(self) -> str:
+        """Write the state of this rank."""
         size = sum(t.numel() * t.element_size() for t in self.state.tensors.values())
-        bar = progress_bar(f"save {self.path.name}", size, self.progress)
-        with atomic.locked(self.path.parent), bar as advance:
-            digest = atomic.replace(
-                self.path,
+        with progress_bar(f"save {self.path.name}", size, self.progress) as advance:
+            return atomic.replace(
+                self.path if ranks.size() == 1 else ranks.part(self.path, ranks.rank(), "0" * 16),
                 lambda file: format.write(
                     file, self.state.tree, self.state.tensors, self.facts, previous_of(self.run), advance
                 ),
+                None if ranks.size() == 1 else lambda digest: ranks.part(self.path, ranks.rank(), digest),
             )
-            follow(self.run, digest)
-            if self.keep is not None:
-                remove_old(self.path, self.keep)
-        return digest
+
+    def _write_index(self, digests: list[str]) -> str:
+        facts, previous = {**self.facts, "ranks": len(digests)}, previous_of(self.run)
+        return atomic.replace(self.path, lambda file: format.write(file, ranks.index(digests), {}, facts, previous))
+
+    def _remove_old(self) -> None:
+        if self.keep is not None:
+            remove_old(self.path, self.keep)
+        ranks.remove_unnamed(self.path.parent)
 
 
 @dataclass(eq=False)
@@ -68,7 +85,6 @@ class Saving:
     _thread: threading.Thread | None = None
     _digest: str | None = None
     _error: BaseException | None = None
-    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def done(self) -> bool:
         """Whether it has been written, or has failed."""
@@ -137,6 +153,9 @@ def save(
     beside an old one of the same name, flushed, and renamed: whatever happens, a whole file is there, the old one or
     the new one.
 
+    With torch.distributed every rank calls it with the same path, in a folder that all see. Each writes a hidden file
+    of its own beside `path`, which names them and is written last.
+
     Args:
         path: the file; its folder has to exist.
         model: a module, or a mapping from names to modules; an average of parameters is one of them.
@@ -159,15 +178,13 @@ def save(
 
     Raises:
         CheckpointError: for a state that is not made of data, with its path; if another process saves into the folder;
-            if the file can't be written. Checkpoints that were there stay as they were.
-        UnsupportedError: with several ranks of torch.distributed.
+            if the file can't be written, on any rank. Checkpoints that were there stay as they were.
 
     Source: https://huggingface.co/docs/safetensors
     """
-    run = Run.of(
-        model=model, optimizer=optimizer, scheduler=scheduler, scaler=scaler, sampler=sampler, generator=generator
-    )
-    return _job(path, run, extra, gradients, keep, progress).write()
+    objects = {"model": model, "optimizer": optimizer, "scheduler": scheduler, "scaler": scaler, "sampler": sampler}
+    objects["generator"] = generator
+    return ranks.together(lambda: _job(path, objects, extra, gradients, keep, progress)).write()
 
 
 def async_save(
@@ -200,12 +217,16 @@ def async_save(
 
     Source: https://docs.pytorch.org/docs/stable/distributed.checkpoint.html#torch.distributed.checkpoint.state_dict_saver.async_save
     """
-    run = Run.of(
-        model=model, optimizer=optimizer, scheduler=scheduler, scaler=scaler, sampler=sampler, generator=generator
-    )
-    job = _job(path, run, extra, gradients, keep, progress)
+    if ranks.size() > 1:
+        raise UnsupportedError(
+            f"async_save: {ranks.size()} ranks of torch.distributed, which can't exchange digests while they train; "
+            f"expected one process, or save"
+        )
+    objects = {"model": model, "optimizer": optimizer, "scheduler": scheduler, "scaler": scaler, "sampler": sampler}
+    objects["generator"] = generator
+    job = _job(path, objects, extra, gradients, keep, progress)
     saving = Saving(job.path)
-    saving._start(_Job(job.path, job.state.copied(), job.facts, run, keep, progress))
+    saving._start(replace(job, state=job.state.copied()))
     return saving
 
 
@@ -215,8 +236,8 @@ def finish_running() -> None:
         saving.wait()
 
 
-def _job(path: Path_, run: Run, extra: Any, gradients: bool, keep: int | None, progress: bool) -> _Job:
-    check_world()
+def _job(path: Path_, objects: Objects, extra: Any, gradients: bool, keep: int | None, progress: bool) -> _Job:
+    run = Run.of(**objects)
     finish_running()
     file = Path(path).absolute()
     if file.is_dir() or not file.parent.is_dir():

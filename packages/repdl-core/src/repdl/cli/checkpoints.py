@@ -12,6 +12,7 @@ from typing import Any
 from repdl.checkpoint.compare import diff
 from repdl.checkpoint.folder import saved
 from repdl.checkpoint.format import Header, read, read_header
+from repdl.checkpoint.ranks import check_whole
 from repdl.checkpoint.structure import JSON, children, is_leaf, join, shown
 from repdl.errors import CheckpointError
 from repdl.utils import table
@@ -22,6 +23,7 @@ def show(path: Path, as_json: bool = False) -> int:
     damaged."""
     try:
         header, _ = read(path)
+        check_whole(path)
     except CheckpointError as error:
         print(error, file=sys.stderr)
         return 1
@@ -62,7 +64,7 @@ def facts(path: Path, header: Header) -> dict[str, Any]:
         "enabled": header.facts["enabled"],
         "versions": header.facts["versions"],
         "saved": when.isoformat(),
-        "generators": [name for name, _ in children(sections["generators"])],
+        "generators": [name for name, _ in children(sections.get("generators", []))],
         "tensors": [{"name": e.name, "dtype": e.dtype, "shape": list(e.shape), "digest": e.digest} for e in entries],
         "values": [{"path": where, "value": value} for where, value in values(header.tree).items()],
     }
