@@ -6,9 +6,12 @@ from typing import TYPE_CHECKING
 
 from repdl.optim.adaptive import *
 from repdl.optim.asgd import *
+from repdl.optim.composed import *
+from repdl.optim.lbfgs import *
 from repdl.optim.moments import *
 from repdl.optim.rprop import *
 from repdl.optim.sgd import *
+from repdl.optim.sparse_adam import *
 from repdl.optim.sums_of_squares import *
 
 if not TYPE_CHECKING:  # which exports what is imported with *

@@ -23,6 +23,8 @@ from repdl.tensors.overlap import check_memory
 
 Group = dict[str, Any]
 State = dict[str, Any]
+Span = tuple[torch.device, tuple[int, int, bool]]
+"""Device of a contiguous tensor; its address, number of bytes, and whether it is written."""
 _PLAIN = torch.Tensor, torch.nn.Parameter
 
 
@@ -55,8 +57,8 @@ class Call:
     def run(self) -> None:
         getattr(registry.functions, self.op)(*self.args)
 
-    def spans(self) -> Iterator[tuple[torch.device, tuple[int, int, bool]]]:
-        """Device, and (address, number of bytes, written), of the contiguous tensors."""
+    def spans(self) -> Iterator[Span]:
+        """Of the contiguous tensors."""
         for position, tensors in enumerate(arg for arg in self.args if isinstance(arg, list)):
             for tensor in tensors:
                 if tensor.is_contiguous():
@@ -113,8 +115,8 @@ class ReproducibleOptimizer(Optimizer):
                     f"for a loaded state dict, set it in optimizer.param_groups"
                 )
 
-    def _calls(self, group: Group) -> Iterable[Call]:
-        """The calls that update the parameters of a group; must not change anything."""
+    def _calls(self, group: Group) -> Iterable[Any]:
+        """The calls, or what is like `Call`, that update the parameters of a group; must not change anything."""
         raise NotImplementedError
 
     @_disable_dynamo  # a step reads steps taken and addresses; compiled code calls it as it is
@@ -135,7 +137,7 @@ class ReproducibleOptimizer(Optimizer):
         for group in self.param_groups:
             self._check_options(group)
         calls = [call for group in self.param_groups for call in self._calls(group)]
-        if len(calls) > 1:  # a single call checks for itself before it changes anything
+        if len(calls) > 1 or not all(isinstance(call, Call) for call in calls):  # a single call of an op checks itself
             self._check_calls(calls)
         for call in calls:
             call.run()
@@ -143,7 +145,7 @@ class ReproducibleOptimizer(Optimizer):
                 self.state[param].update(entries)
         return loss
 
-    def _check_calls(self, calls: list[Call]) -> None:
+    def _check_calls(self, calls: list[Any]) -> None:
         memory: dict[torch.device, list[tuple[int, int, bool]]] = {}
         for call in calls:
             call.check()
