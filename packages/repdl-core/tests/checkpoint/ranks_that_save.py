@@ -8,6 +8,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler
 
@@ -31,6 +33,21 @@ def made(seed: int) -> dict[str, Any]:
     return {"model": model, "optimizer": optimizer, "sampler": Batches(DataLoader(data, 2, sampler=order))}
 
 
+def sharded(seed: int) -> dict[str, Any]:
+    """The same by FSDP2, whose parameters and moments are DTensors; a size that two ranks do not share evenly."""
+    torch.manual_seed(seed)
+    model = nn.Sequential(nn.Linear(4, 7), nn.Dropout(0.5), nn.Linear(7, 1))
+    fully_shard(model, mesh=init_device_mesh("cpu", (dist.get_world_size(),)))
+    torch.manual_seed(seed + 1 + dist.get_rank())
+    data = repdl.random.randn(16, 4, generator=repdl.random.Generator(5))
+    order: Any = DistributedSampler(data)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.05)
+    return {"model": model, "optimizer": optimizer, "sampler": Batches(DataLoader(data, 2, sampler=order))}
+
+
+MADE = {"ddp": made, "fsdp2": sharded}
+
+
 def train(run: dict[str, Any], step: int, last: int, folder: Path, keep: int | None = None) -> str:
     digest = ""
     while step < last:
@@ -45,14 +62,14 @@ def train(run: dict[str, Any], step: int, last: int, folder: Path, keep: int | N
     return digest
 
 
-def stop_and_go_on(folder: Path, stop: int, left_out: str = "") -> tuple[str, str]:
+def stop_and_go_on(folder: Path, stop: int, left_out: str = "", kind: str = "ddp") -> tuple[str, str]:
     """The digest of a run, and of one that went on from `stop`."""
     with repdl.enabled():
         (folder / "whole").mkdir(exist_ok=True)
         (folder / "again").mkdir(exist_ok=True)
         dist.barrier()
-        whole = train(made(0), 0, LAST, folder / "whole")
-        run = made(9)
+        whole = train(MADE[kind](0), 0, LAST, folder / "whole")
+        run = MADE[kind](9)
         objects = {name: value for name, value in run.items() if name != left_out}
         state = checkpoint.load(folder / "whole" / f"step-{stop}", **objects, strict=not left_out)
         return whole, train(run, state.extra["step"], LAST, folder / "again")

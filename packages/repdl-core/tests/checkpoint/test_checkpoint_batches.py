@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, RandomSampler
 
 import repdl
 from repdl.checkpoint import Batches, Generators
-from repdl.checkpoint.state import Encoded
+from repdl.checkpoint.state import Encoded, Run
 from repdl.errors import CheckpointError, UnsupportedError
 
 
@@ -81,7 +81,7 @@ def resumed(make: Callable[[], Batches], stop: int) -> tuple[list[str], list[str
     state = (
         Encoded.of({"position": first.state_dict(), "generators": repdl.checkpoint.generators.capture()})
         .copied()
-        .decoded()
+        .decoded(Run({}))
     )
     seed(7)
     second = make()

@@ -34,6 +34,15 @@ def test_ranks__stop_and_go_on(tmp_path: Path) -> None:
         checkpoint.load(tmp_path / "whole" / "step-3")
 
 
+def test_ranks__parameters_that_are_shared_among_them(tmp_path: Path) -> None:
+    """FSDP2: each rank saves its part of every DTensor. And the control."""
+    (digests, *others) = run(stop_and_go_on, 2, tmp_path, 5, "", "fsdp2")
+    assert digests[0] == digests[1] and others == [digests]
+    assert diff(tmp_path / "whole", tmp_path / "again") == []
+    whole, again = run(stop_and_go_on, 2, tmp_path, 5, "optimizer", "fsdp2")[0]
+    assert whole != again
+
+
 @pytest.mark.parametrize("left_out", ["optimizer", "sampler"])
 def test_ranks__controls_differ(left_out: str, tmp_path: Path) -> None:
     whole, again = run(stop_and_go_on, 2, tmp_path, 5, left_out)[0]

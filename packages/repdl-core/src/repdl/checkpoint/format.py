@@ -94,7 +94,7 @@ def _content(tree: JSON, tensors: Mapping[str, tuple[str, str]]) -> JSON:
     ((name, kept), *_) = tree.items()
     if name in ("tensor", "ndarray"):
         return {name: tensors[kept]}
-    if name in ("dict", "ordered", "counter", "sparse"):
+    if name in ("dict", "ordered", "counter", "sparse", "dtensor"):
         return {
             name: sorted(([key, _content(value, tensors)] for key, value in kept), key=lambda pair: _dumps(pair[0]))
         }

@@ -130,7 +130,7 @@ class _Found:
             raise CheckpointError(
                 f"checkpoint: {path} has the digest {whole.digest}, expected {digest}: it is another one"
             )
-        state: State = decode(header.tree, tensors)
+        state: State = decode(header.tree, tensors, run.meshes())
         if not generators:
             del state["generators"]
         checks.check_kinds(path, run, header)

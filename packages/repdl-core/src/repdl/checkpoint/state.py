@@ -12,6 +12,7 @@ import torch
 from repdl.checkpoint import generators
 from repdl.checkpoint.compare import Difference, Tree, differences
 from repdl.checkpoint.format import dtype_name, tensor_digest
+from repdl.checkpoint.sharded import meshes_of
 from repdl.checkpoint.structure import JSON, Encoder, decode
 from repdl.errors import CheckpointError
 
@@ -50,6 +51,10 @@ class Run:
     def many(self) -> list[str]:
         """The kinds that are mappings."""
         return [kind for kind, named in self.objects.items() if "" not in named]
+
+    def meshes(self) -> dict[str, Any]:
+        """The meshes of DTensors."""
+        return meshes_of(model for _, _, model in self.each("model"))
 
     def each(self, *kinds: str) -> Iterator[tuple[str, str, Any]]:
         """Kind, name and object."""
@@ -130,9 +135,9 @@ class Encoded:
         """The same with tensors of their own, in the memory of the CPU."""
         return Encoded(self.tree, {name: t.to("cpu", copy=True) for name, t in self.tensors.items()})
 
-    def decoded(self) -> State:
-        """The values."""
-        state: State = decode(self.tree, self.tensors)
+    def decoded(self, run: Run) -> State:
+        """The values, with DTensors on the meshes of the models of a run."""
+        state: State = decode(self.tree, self.tensors, run.meshes())
         return state
 
     def hashed(self) -> Tree:
@@ -197,7 +202,7 @@ class Backup:
     def restore(self) -> list[str]:
         """Put them back; returns the titles of those that could not be."""
         failed = []
-        for title, step in steps(self.run, self.encoded.decoded(), strict=True):
+        for title, step in steps(self.run, self.encoded.decoded(self.run), strict=True):
             try:
                 step()
             except Exception:

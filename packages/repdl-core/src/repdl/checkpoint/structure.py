@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from repdl.checkpoint.sharded import is_dtensor, made_of, parts_of
 from repdl.errors import CheckpointError
 
 JSON = Any
@@ -38,7 +39,7 @@ _SEQUENCES: dict[str, Callable[[list[Any]], Any]] = {
     "frozenset": frozenset,
     "size": torch.Size,
 }
-_PAIRED = {*_MAPPINGS, "sparse"}
+_PAIRED = {*_MAPPINGS, "sparse", "dtensor"}
 """What is written as pairs of keys and values."""
 _NAMES = {type_: name for name, type_ in [*_MAPPINGS.items(), *_SEQUENCES.items()]}
 
@@ -106,6 +107,8 @@ class Encoder:
         return self.encode(path, key)
 
     def _other(self, path: str, value: Any) -> JSON:
+        if is_dtensor(value):
+            return {"dtensor": self._mapping(path, parts_of(path, value), "dict")["dict"]}
         if type(value) is bytes:
             return {"bytes": value.hex()}
         if type(value) is complex:
@@ -153,14 +156,19 @@ def _parts(tensor: torch.Tensor) -> dict[str, Any]:
     return {**parts, "is_coalesced": tensor.is_coalesced()}
 
 
-def decode(tree: JSON, tensors: Mapping[str, torch.Tensor]) -> Any:
+def decode(tree: JSON, tensors: Mapping[str, torch.Tensor], meshes: Mapping[str, Any] | None = None) -> Any:
     """The value that `Encoder.encode` has written.
+
+    Args:
+        meshes: those of DTensors, by name.
 
     Raises:
         CheckpointError: if it is none.
     """
     try:
-        return _decode(tree, tensors)
+        return _Decoder(tensors, meshes or {}).decode(tree)
+    except CheckpointError:
+        raise
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError, RuntimeError, struct.error) as error:
         raise CheckpointError(
             f"checkpoint: its structure can't be read ({type(error).__name__}: {error}), expected one that save has "
@@ -168,24 +176,34 @@ def decode(tree: JSON, tensors: Mapping[str, torch.Tensor]) -> Any:
         ) from None
 
 
-def _decode(tree: JSON, tensors: Mapping[str, torch.Tensor]) -> Any:
-    if type(tree) in _PLAIN or type(tree) is int:
-        return tree
-    if type(tree) is list:
-        return [_decode(item, tensors) for item in tree]
-    ((name, kept), *rest) = tree.items()
-    if name in _MAPPINGS:
-        made: Any = _MAPPINGS[name]()
-        for key, value in kept:
-            made[_decode(key, tensors)] = _decode(value, tensors)
-        if rest:
-            made._metadata = _decode(rest[0][1], tensors)
-        return made
-    if name == "sparse":
-        return torch.sparse_coo_tensor(**{key: _decode(value, tensors) for key, value in kept}, check_invariants=True)
-    if name in _SEQUENCES:
-        return _SEQUENCES[name]([_decode(item, tensors) for item in kept])
-    return _LEAVES[name](kept, tensors)
+@dataclass(frozen=True)
+class _Decoder:
+    tensors: Mapping[str, torch.Tensor]
+    meshes: Mapping[str, Any]
+
+    def decode(self, tree: JSON) -> Any:
+        if type(tree) in _PLAIN or type(tree) is int:
+            return tree
+        if type(tree) is list:
+            return [self.decode(item) for item in tree]
+        ((name, kept), *rest) = tree.items()
+        if name in _MAPPINGS:
+            made: Any = _MAPPINGS[name]()
+            for key, value in kept:
+                made[self.decode(key)] = self.decode(value)
+            if rest:
+                made._metadata = self.decode(rest[0][1])
+            return made
+        if name in _PAIRED:
+            parts = {key: self.decode(value) for key, value in kept}
+            return made_of(parts, self.meshes) if name == "dtensor" else _sparse(parts)
+        if name in _SEQUENCES:
+            return _SEQUENCES[name]([self.decode(item) for item in kept])
+        return _LEAVES[name](kept, self.tensors)
+
+
+def _sparse(parts: dict[str, Any]) -> torch.Tensor:
+    return torch.sparse_coo_tensor(**parts, check_invariants=True)
 
 
 def _array(kept: str, tensors: Mapping[str, torch.Tensor]) -> Any:
