@@ -31,7 +31,11 @@ OPTIMIZERS |= {
     "RMSprop, all": lambda p: torch.optim.RMSprop(p, momentum=0.9, centered=True),
     "LBFGS, of three": lambda p: torch.optim.LBFGS(p, lr=0.1, max_iter=3, history_size=3),
 }
-OPTIMIZERS |= {f"repdl {name}": getattr(repdl.optim, name) for name in ("SGD", "Adam", "AdamW", "RMSprop")}
+OPTIMIZERS |= {
+    f"repdl {name}": getattr(repdl.optim, name)
+    for name in repdl.optim.__all__
+    if isinstance(getattr(repdl.optim, name), type) and issubclass(getattr(repdl.optim, name), torch.optim.Optimizer)
+}
 SCHEDULES: dict[str, Callable[[Any], Any]] = {
     "lambda": lambda o: lr_scheduler.LambdaLR(o, lambda n: 1 / (n + 1)),
     "multiplicative": lambda o: lr_scheduler.MultiplicativeLR(o, lambda n: 0.9),
@@ -56,9 +60,10 @@ SCHEDULES: dict[str, Callable[[Any], Any]] = {
 
 def made(optimizer: Callable[[Any], Any], schedule: Callable[[Any], Any] = SCHEDULES["step"]) -> dict[str, Any]:
     generator = torch.Generator().manual_seed(0)
-    model = nn.Sequential(nn.Embedding(5, 4, sparse=optimizer is torch.optim.SparseAdam))
+    is_sparse = getattr(optimizer, "__name__", "") == "SparseAdam"
+    model = nn.Sequential(nn.Embedding(5, 4, sparse=is_sparse))
     nn.init.normal_(model[0].weight, generator=generator)
-    if optimizer is not torch.optim.SparseAdam:
+    if not is_sparse:
         model.append(nn.Linear(4, 3, bias=False))
         nn.init.normal_(model[1].weight, generator=generator)
     chosen = optimizer(model.parameters())
