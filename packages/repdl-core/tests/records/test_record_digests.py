@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 
-from repdl.records.hashing import FACTOR, STEP, digest_of_bytes, fast_digest, mix
+from repdl.callcache.extension import c_extension
+from repdl.records.hashing import FACTOR, STEP, by_numpy, digest_of_bytes, fast_digest, mix
 
 MASK = (1 << 64) - 1
 RECORDED = ["0000000000000000", "dd88fc732d093315", "736017c50a983245"]
@@ -19,15 +22,22 @@ def by_definition(raw: bytes) -> int:
     return mix(total & MASK)
 
 
-def test_digest__values() -> None:
+def test_digest__is_in_c() -> None:
+    if c_extension() is None:
+        pytest.skip("no call cache here")
+    assert digest_of_bytes is not by_numpy
+
+
+@pytest.mark.parametrize("digest", [digest_of_bytes, by_numpy])
+def test_digest__values(digest: Callable[[bytes], int]) -> None:
     """As recorded: files of other versions and machines have them."""
-    assert [f"{digest_of_bytes(raw):016x}" for raw in (b"", b"a", bytes(range(100)))] == RECORDED
+    assert [f"{digest(raw):016x}" for raw in (b"", b"a", bytes(range(100)))] == RECORDED
 
 
 @pytest.mark.parametrize("length", [1, 7, 8, 9, 1000, 8 * 16384 - 1, 8 * 16384, 8 * 16384 + 1, 400_003])
 def test_digest__is_its_definition(length: int) -> None:
     raw = bytes((7 * i * i + i // 13) % 251 for i in range(length))
-    assert digest_of_bytes(raw) == by_definition(raw)
+    assert digest_of_bytes(raw) == by_numpy(raw) == by_definition(raw)
 
 
 def test_digest__mix_is_one_to_one() -> None:

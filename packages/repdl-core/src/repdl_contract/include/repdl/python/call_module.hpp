@@ -4,6 +4,7 @@
 //   PyMODINIT_FUNC PyInit__call() { return repdl::python::make_call_module("_call"); }
 #pragma once
 
+#include "repdl/digest.hpp"
 #include "repdl/python/call_type.hpp"
 #include "repdl/python/guarded_function.hpp"
 
@@ -28,9 +29,22 @@ namespace repdl::python {
   return guarded(add, false);
 }
 
+// digest_of_bytes(buffer): that of a contiguous buffer.
+inline PyObject* digest_of_buffer(PyObject*, PyObject* given) {
+  Py_buffer buffer;
+  if (PyObject_GetBuffer(given, &buffer, PyBUF_SIMPLE) != 0) return nullptr;
+  std::uint64_t digest = 0;
+  Py_BEGIN_ALLOW_THREADS;
+  digest = digest_of_bytes(static_cast<const unsigned char*>(buffer.buf), static_cast<std::size_t>(buffer.len));
+  Py_END_ALLOW_THREADS;
+  PyBuffer_Release(&buffer);
+  return PyLong_FromUnsignedLongLong(digest);
+}
+
 inline PyObject* make_call_module(const char* name) {
+  static PyMethodDef methods[] = {{"digest_of_bytes", digest_of_buffer, METH_O, nullptr}, {}};
   static PyModuleDef definition = {
-      PyModuleDef_HEAD_INIT, name, nullptr, -1, nullptr, nullptr, nullptr, nullptr, nullptr};
+      PyModuleDef_HEAD_INIT, name, nullptr, -1, methods, nullptr, nullptr, nullptr, nullptr};
   Ref module(PyModule_Create(&definition));
   return module && add_call_types(module.get()) ? module.release() : nullptr;
 }
