@@ -29,6 +29,7 @@ from repdl.overrides.others import OUTPUT_CODE, graphs_refused, others_refused
 from repdl.overrides.python_numbers import exact_numbers
 from repdl.overrides.refusal import GO_ON, Refusals, where
 from repdl.overrides.retired import kernel_handle, release_later
+from repdl.overrides.schedules import exact_schedules
 from repdl.overrides.shortcuts import Shortcuts, hidden
 from repdl.overrides.torchs import forget_kernels
 
@@ -88,6 +89,7 @@ class _Session:
             stack.enter_context(collectives.completed())
             stack.enter_context(exact_numbers())
             stack.enter_context(one_formula())
+            stack.enter_context(exact_schedules())
             stack.enter_context(dtensors.same_plans())
             stack.enter_context(placed(where))
             stack.enter_context(settings.watched(report))

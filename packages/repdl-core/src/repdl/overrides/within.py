@@ -41,15 +41,19 @@ index_copy index_fill index_put index_select masked_fill masked_scatter masked_s
 take unfold values where
 """
 """By torch's name: ops that stay torch's, and whose derivatives are sums, products or conversions."""
+_STRICT = "from_torch_module(strict=False) makes this a warning, and torch's own code runs"
+_OTHER = "torch's function of that name computes by torch"
 _libraries: list[torch.library.Library] = []
 
 
 @dataclass(frozen=True)
 class Owner:
-    """Whose calls these are: the name for messages, and what happens with what is not reproducible."""
+    """Whose calls these are: the name for messages, what happens with what is not reproducible, and whether it is a
+    converted model."""
 
     name: str
     raises: bool
+    is_converted: bool = True
 
 
 class _Thread(threading.local):
@@ -107,8 +111,8 @@ class _Refusals(Refusals):
             op,
             reason,
             instead,
-            f"{owner.name}, converted by from_torch_module",
-            "from_torch_module(strict=False) makes this a warning, and torch's own code runs" if owner.raises else "",
+            f"{owner.name}, converted by from_torch_module" if owner.is_converted else owner.name,
+            (_STRICT if owner.is_converted else _OTHER) if owner.raises else "",
         )
 
 

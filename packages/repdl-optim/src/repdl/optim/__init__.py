@@ -1,9 +1,10 @@
-"""Optimizers of `torch.optim` whose steps are the same bits on any machine."""
+"""Optimizers, schedules and averages of `torch.optim` with the same bits on any machine."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from repdl.optim import lr_scheduler, swa_utils
 from repdl.optim.adaptive import *
 from repdl.optim.asgd import *
 from repdl.optim.composed import *
@@ -16,3 +17,4 @@ from repdl.optim.sums_of_squares import *
 
 if not TYPE_CHECKING:  # which exports what is imported with *
     __all__ = sorted(name for name, value in list(vars().items()) if isinstance(value, type))
+    __all__ += ["lr_scheduler", "swa_utils"]

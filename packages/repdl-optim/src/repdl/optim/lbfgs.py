@@ -13,7 +13,7 @@ from repdl.errors import UnsupportedError
 from repdl.optim._common import ReproducibleOptimizer
 from repdl.overrides.within import Owner, begin, end
 
-_OWNER = Owner("repdl.optim.LBFGS", raises=True)
+_OWNER = Owner("repdl.optim's LBFGS", raises=True, is_converted=False)
 
 
 class LBFGS(ReproducibleOptimizer, torch.optim.LBFGS):
