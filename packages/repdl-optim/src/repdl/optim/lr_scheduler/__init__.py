@@ -13,7 +13,7 @@ from torch.optim import lr_scheduler as _theirs
 from repdl.overrides.schedules import exact_functions, exact_powers
 
 if TYPE_CHECKING:
-    from torch.optim.lr_scheduler import *  # noqa: F403
+    from torch.optim.lr_scheduler import *
 
 
 def _exact(schedule: type) -> type:
