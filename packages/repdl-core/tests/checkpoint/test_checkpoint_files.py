@@ -197,3 +197,45 @@ def test_files__the_chain(tmp_path: Path) -> None:
     assert loaded.previous == second == loaded.digest, "nothing was trained between"
     checkpoint.save(tmp_path / "4", model=torch.nn.Linear(2, 2))
     assert checkpoint.load(tmp_path / "4", model=model).previous is None
+
+
+def test_files__a_program_ends_when_its_checkpoint_is_there(tmp_path: Path) -> None:
+    code = (
+        "import sys, torch; from repdl import checkpoint\n"
+        "checkpoint.async_save(sys.argv[1], extra=torch.ones(2 * 10**7)); print('end')"
+    )
+    for name, error in (("c", ""), (atomic.LOCK, "Is a directory")):
+        if error:
+            (tmp_path / "d" / name).mkdir(parents=True)
+        target = tmp_path / "d" / "c" if error else tmp_path / name
+        done = subprocess.run([sys.executable, "-c", code, str(target)], capture_output=True, text=True, check=True)
+        assert done.stdout == "end\n" and (error in done.stderr if error else not done.stderr), done.stderr
+    assert checkpoint.load(tmp_path / "c").extra.sum() == 2 * 10**7
+
+
+def test_files__a_process_that_is_forked_meanwhile_does_not_keep_the_lock(tmp_path: Path) -> None:
+    code = (
+        "import os, sys, time, pathlib; from repdl.checkpoint import atomic\n"
+        "folder = pathlib.Path(sys.argv[1])\n"
+        "with atomic.locked(folder):\n"
+        "    child = os.fork()\n"
+        "    if not child: time.sleep(30)\n"
+        "with atomic.locked(folder): print('again')\n"
+        "os.kill(child, 9)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False)
+    assert done.stdout == "again\n", done.stderr
+
+
+def test_files__parts_that_were_exchanged(tmp_path: Path) -> None:
+    """Two tensors of one shape, and the bytes of another checkpoint below the header of this one."""
+    a, b = torch.arange(4.0), torch.arange(4.0) + 9
+    checkpoint.save(tmp_path / "c", extra={"a": a, "b": b})
+    data, one, other = (tmp_path / "c").read_bytes(), format.raw_bytes(a).tobytes(), format.raw_bytes(b).tobytes()
+    assert data.count(one) == data.count(other) == 1
+    (tmp_path / "d").write_bytes(data.replace(one, b"?" * 16).replace(other, one).replace(b"?" * 16, other))
+    with pytest.raises(CheckpointError, match="the bytes of extra/a have another digest"):
+        checkpoint.load(tmp_path / "d")
+    (tmp_path / "d").write_bytes(data.replace(b"extra/a", b"extra/x").replace(b"extra/b", b"extra/a"))
+    with pytest.raises(CheckpointError, match="its checksum differs"):
+        checkpoint.load(tmp_path / "d")

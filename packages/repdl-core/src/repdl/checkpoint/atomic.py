@@ -38,7 +38,10 @@ def locked(folder: Path) -> Iterator[None]:
         for stale in folder.glob(f".*{_UNFINISHED}"):  # of processes that were killed
             with suppress(OSError):
                 stale.unlink()
-        yield
+        try:
+            yield
+        finally:
+            fcntl.flock(descriptor, fcntl.LOCK_UN)  # a process that was forked meanwhile has the descriptor, too
     finally:
         os.close(descriptor)
 

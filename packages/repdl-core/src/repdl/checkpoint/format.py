@@ -12,6 +12,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -206,10 +207,6 @@ def write(
     return digest
 
 
-def _chunks(raw: memoryview) -> Iterator[memoryview]:
-    return (raw[i : i + _CHUNK] for i in range(0, raw.nbytes, _CHUNK))
-
-
 def damaged(path: Path, what: str) -> CheckpointError:
     """The error for a file that is not as it was written."""
     return CheckpointError(f"checkpoint: {path} {what}; nothing was loaded, go on from another checkpoint")
@@ -288,30 +285,37 @@ def read(path: Path, advance: Advance = lambda count: None) -> tuple[Header, dic
     Raises:
         CheckpointError: if it is damaged; it says where.
     """
-    tensors = {}
-    with _opened(path) as file:
+    tensors, hashes = {}, {}
+    with _opened(path) as file, ThreadPoolExecutor(1) as pool:
         header = _read_header(path, file)
         for entry in header.tensors.values():
-            tensors[entry.name] = _read_tensor(path, file, header.data + entry.begin, entry, advance)
+            found = tensor_hash(entry.dtype, entry.shape, entry.end - entry.begin)
+            file.seek(header.data + entry.begin)
+            tensors[entry.name], hashes[entry.name] = torch.empty(entry.shape, dtype=DTYPES[entry.dtype]), found
+            for part in _chunks(_memory(tensors[entry.name])):
+                if file.readinto(part) != part.nbytes:
+                    raise damaged(path, f"ends within {entry.name}")
+                pool.submit(found.update, part)
+                advance(part.nbytes)
+    for name, found in hashes.items():
+        if found.hexdigest() != header.tensors[name].digest:
+            raise damaged(path, f"is damaged: the bytes of {name} have another digest than when it was saved")
+        if sys.byteorder != "little":
+            flat = np.frombuffer(_memory(tensors[name]), np.uint8)
+            flat[:] = _swapped(flat, _width(tensors[name].dtype))
     return header, tensors
 
 
-def _read_tensor(path: Path, file: BinaryIO, at: int, entry: Entry, advance: Advance) -> torch.Tensor:
-    file.seek(at)
-    size, dtype = entry.end - entry.begin, DTYPES[entry.dtype]
-    made = torch.empty(entry.shape, dtype=dtype)
-    if size:
-        flat: Any = (torch.view_as_real(made) if made.is_complex() else made).view(-1).view(torch.uint8).numpy()
-        found, raw = tensor_hash(entry.dtype, entry.shape, size), memoryview(flat)
-        for part in _chunks(raw):
-            if file.readinto(part) != part.nbytes:  # type: ignore[attr-defined]
-                raise damaged(path, f"ends within {entry.name}")
-            found.update(part)
-            advance(part.nbytes)
-        if found.hexdigest() != entry.digest:
-            raise damaged(path, f"is damaged: the bytes of {entry.name} have another digest than when it was saved")
-        flat[:] = _swapped(flat, _width(dtype))
-    return made
+def _memory(tensor: torch.Tensor) -> memoryview:
+    """The bytes of a tensor that was made for them."""
+    if not tensor.numel():
+        return memoryview(b"")
+    whole = torch.view_as_real(tensor) if tensor.is_complex() else tensor
+    return memoryview(whole.view(-1).view(torch.uint8).numpy())  # type: ignore[arg-type]
+
+
+def _chunks(raw: memoryview) -> Iterator[memoryview]:
+    return (raw[i : i + _CHUNK] for i in range(0, raw.nbytes, _CHUNK))
 
 
 __all__ = [

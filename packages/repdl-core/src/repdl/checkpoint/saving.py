@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 from collections.abc import Mapping
@@ -234,6 +235,19 @@ def finish_running() -> None:
     """Wait for what is written in the background."""
     for saving in [*_running]:
         saving.wait()
+
+
+def _finish_at_exit() -> None:
+    """Let a program end when its checkpoints are there; an error that nobody waited for is printed."""
+    for saving in [*_running]:
+        try:
+            saving.wait()
+        except Exception as error:
+            print(error, file=sys.stderr)
+
+
+# Before the pools of threads that write are shut down, which is before the functions of atexit.
+threading._register_atexit(_finish_at_exit)  # type: ignore[attr-defined]
 
 
 def _job(path: Path_, objects: Objects, extra: Any, gradients: bool, keep: int | None, progress: bool) -> _Job:
