@@ -66,12 +66,15 @@ def main() -> None:
         reading, writing = os.pipe()
         pid = os.fork()
         if not pid:
-            child(folder, writing)
+            try:
+                child(folder, writing)
+            finally:
+                os._exit(1)
         os.close(writing)
         os.read(reading, 8) if kill == 0 else None  # the first child saves once at least
         time.sleep(rng.random() * 0.3)
         os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
+        assert os.WIFSIGNALED(os.waitpid(pid, 0)[1]), "the child ended by itself"
         told = b""
         while part := os.read(reading, 2**16):
             told += part
