@@ -27,7 +27,7 @@ def plain(path: Path, tensors: dict[str, torch.Tensor]) -> float:
     begin = time.perf_counter()
     with path.open("wb", buffering=0) as file:
         for tensor in tensors.values():
-            raw = memoryview(tensor.numpy()).cast("B")
+            raw = memoryview(tensor.numpy()).cast("B")  # type: ignore[arg-type]
             for at in range(0, raw.nbytes, _PART):
                 file.write(raw[at : at + _PART])
         os.fsync(file.fileno())
