@@ -18,7 +18,7 @@ import torch
 from torch.optim import lr_scheduler
 
 import repdl
-from repdl.overrides.python_numbers import FUNCTIONS, Number, exact_math, power
+from repdl.overrides.python_numbers import FUNCTIONS, Number, NumberOfRatios, exact_math, power
 from repdl.reference import exact
 from repdl.reference.pointwise.pow import power as reference_power
 
@@ -61,6 +61,17 @@ def test_sums_differences_and_products_keep_it() -> None:
     assert (1 - 0.9**step) ** 0.5 == math.sqrt(1 - 0.9**3.0)
     assert {type(x) for x in (1.0 / step, step / 2.0, -step, step**0.5)} == {float}
     assert step.__pow__("a") is NotImplemented and step.__rpow__(1j) is NotImplemented
+
+
+def test_ratios_keep_it_for_radam() -> None:
+    radam = import_module("torch.optim.radam")
+    with repdl.enabled():
+        step = radam._get_value(torch.tensor(7.0))
+        length = 1999.0 - 2 * step * (0.999**step) / (1 - 0.999**step)
+        root = ((length - 4) * (length - 2) / ((1999.0 - 4) * length)) ** 0.5
+    assert type(step) is type(length) is NumberOfRatios and type(root) is float
+    plain = float(length)
+    assert root == math.sqrt((plain - 4) * (plain - 2) / ((1999.0 - 4) * plain))
 
 
 def test_powers_raise_as_floats_do() -> None:

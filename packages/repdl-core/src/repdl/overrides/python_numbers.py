@@ -180,4 +180,4 @@ def exact_numbers() -> Iterator[None]:
         yield
 
 
-__all__ = ["Number", "exact_math", "exact_numbers", "power", "replaced"]
+__all__ = ["Number", "NumberOfRatios", "exact_math", "exact_numbers", "power", "replaced"]

@@ -25,7 +25,7 @@ class LBFGS(ReproducibleOptimizer, torch.optim.LBFGS):
 
     Raises:
         ValueError: for hyperparameters that torch refuses.
-        UnsupportedError: at the step for sparse gradients.
+        UnsupportedError: at the step for sparse gradients and DTensors.
         DTypeError: for a parameter that requires a gradient and is neither float32 nor float64.
 
     Source: https://docs.pytorch.org/docs/stable/generated/torch.optim.LBFGS.html
@@ -60,6 +60,8 @@ class LBFGS(ReproducibleOptimizer, torch.optim.LBFGS):
 
     def _gather_flat_grad(self) -> Tensor:
         for number, param in enumerate(self._params):
+            if hasattr(param, "to_local"):
+                raise UnsupportedError(f"LBFGS: params[{number}] is a DTensor, expected a tensor that is whole")
             if param.grad is not None and param.grad.layout is not torch.strided:
                 raise UnsupportedError(
                     f"LBFGS: grads[{number}].layout is {param.grad.layout}, expected torch.strided; "
