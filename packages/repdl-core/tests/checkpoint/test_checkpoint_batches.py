@@ -144,6 +144,8 @@ def test_batches__of_torchdata(reload: bool) -> None:
         for stop in (4, 6):
             whole, joined = resumed(make, stop)
             assert joined == whole, f"{workers} workers, after {stop}"
+    with pytest.raises(CheckpointError, match=r"sampler is StatefulDataLoader, expected repdl.checkpoint.Batches"):
+        repdl.checkpoint.save("c", sampler=make().loader)
 
 
 def test_batches__the_control_differs() -> None:

@@ -184,6 +184,14 @@ def test_files__an_error_in_the_background(tmp_path: Path, monkeypatch: pytest.M
     checkpoint.save(tmp_path / "b", extra=1)
 
 
+def test_files__a_progress_bar_where_it_is_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for shown in (False, True):
+        checkpoint.save(tmp_path / "c", extra=torch.zeros(10**5), progress=shown)
+        checkpoint.load(tmp_path / "c", progress=shown)
+        said = capsys.readouterr().err
+        assert ("save c: 100%" in said and "load c: 100%" in said) if shown else not said, said
+
+
 def test_files__the_chain(tmp_path: Path) -> None:
     model = torch.nn.Linear(2, 2)
     first = checkpoint.save(tmp_path / "1", model=model)

@@ -288,6 +288,7 @@ def read(path: Path, advance: Advance = lambda count: None) -> tuple[Header, dic
     tensors, hashes = {}, {}
     with _opened(path) as file, ThreadPoolExecutor(1) as pool:
         header = _read_header(path, file)
+        advance(header.data)
         for entry in header.tensors.values():
             found = tensor_hash(entry.dtype, entry.shape, entry.end - entry.begin)
             file.seek(header.data + entry.begin)

@@ -70,14 +70,18 @@ def _check_object(kind: str, name: str, value: Any) -> None:
     if kind == "generator":
         generators.get_state(title, value)
         return
+    if isinstance(value, torch.utils.data.DataLoader):
+        # Also one that has a state: when it goes on, it draws a seed from torch's generator once more.
+        raise CheckpointError(
+            f"checkpoint: {title} is {type(value).__name__}, expected repdl.checkpoint.Batches(loader), which counts "
+            f"the batches that the training has seen and keeps the generators where they are"
+        )
     wanted = torch.nn.Module if kind == "model" else object
     if not isinstance(value, wanted) or not all(hasattr(value, m) for m in ("state_dict", "load_state_dict")):
-        remedy = "an object with state_dict and load_state_dict, or a mapping from names to such objects"
-        if isinstance(value, torch.utils.data.DataLoader):
-            remedy = "repdl.checkpoint.Batches(loader), which counts the batches that the training has seen"
-        elif kind == "model":
-            remedy = "a torch.nn.Module, or a mapping from names to modules"
-        raise CheckpointError(f"checkpoint: {title} is {type(value).__name__}, expected {remedy}")
+        thing = "a torch.nn.Module" if kind == "model" else "an object with state_dict and load_state_dict"
+        raise CheckpointError(
+            f"checkpoint: {title} is {type(value).__name__}, expected {thing}, or a mapping from names to such"
+        )
 
 
 def collect(run: Run, with_gradients: bool = True, with_samplers: bool = True, with_generators: bool = True) -> State:

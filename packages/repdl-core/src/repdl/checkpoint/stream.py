@@ -61,7 +61,7 @@ class Stream:
                 self._flush.result()
             self._file.flush()
             self._unflushed = 0
-            self._flush = self._flushing.submit(os.fdatasync, self._file.fileno())
+            self._flush = self._flushing.submit(getattr(os, "fdatasync", os.fsync), self._file.fileno())
 
 
 __all__ = ["Stream"]
