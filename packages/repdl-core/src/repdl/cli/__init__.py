@@ -293,10 +293,10 @@ def run(args: argparse.Namespace) -> int:
         if args.action == "show":
             return checkpoints.show(args.path, args.json)
         return checkpoints.compare(args.a, args.b, args.json)
-    if args.command in ("record", "diff"):
+    if args.command in ("record", "diff", "try"):
         from repdl.cli import records
 
-        return records.record(args) if args.command == "record" else records.diff(args.a, args.b, args.most, args.json)
+        return getattr(records, {"try": "trial"}.get(args.command, args.command))(args)
     if args.command == "run":
         run_program(args.program, args.arguments, args.is_module, args.contract, args.on_uncovered)
         return 0

@@ -176,7 +176,17 @@ def range_of_steps(text: str) -> range:
 
 
 def _records(command: Callable[..., argparse.ArgumentParser]) -> None:
-    """`repdl record` and `repdl diff`."""
+    """`repdl record`, `repdl diff` and `repdl try`."""
+    one = command(
+        "try", "run a program in several settings, by torch and reproducibly",
+        "With other numbers of threads and other instructions. It shows how many different results each gives, where "
+        "torch's part, which ops are refused, time and memory. Exits with 0 if all runs under `repdl.enable()` give "
+        "one result, 1 if not, and 2 if the program fails by itself.",
+    )  # fmt: skip
+    one.add_argument("--keep", metavar="FOLDER", type=Path, help="where records and what the runs print are kept")
+    one.add_argument("-m", dest="is_module", action="store_true", help="PROGRAM is the name of a module")
+    one.add_argument("program", metavar="PROGRAM", help="a file")
+    one.add_argument("arguments", metavar="...", nargs=argparse.REMAINDER, help="the program's own")
     one = command(
         "record", "run a program and note what it computes, op by op",
         "By torch as it is, or with --enable as `repdl run`. `repdl diff` compares the files of two runs.", json=False,

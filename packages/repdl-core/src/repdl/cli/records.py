@@ -1,16 +1,17 @@
-"""`repdl record` and `repdl diff`."""
+"""`repdl record`, `repdl diff` and `repdl try`."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 
 from repdl.errors import RecordError
 from repdl.overrides.program import enabled_with_children, execute
 from repdl.records import compare, recorder
+from repdl.records.trial import Setting, report, try_program
 
 
 def record(args: argparse.Namespace) -> int:
@@ -27,15 +28,28 @@ def record(args: argparse.Namespace) -> int:
     return 0
 
 
-def diff(a: str | os.PathLike[str], b: str | os.PathLike[str], most: int, as_json: bool = False) -> int:
+def diff(args: argparse.Namespace) -> int:
     """Where two records part: 0 if they are equal, 1 if they differ, 2 if they can't be compared to their ends."""
     try:
-        found = compare.diff(a, b)
+        found = compare.diff(args.a, args.b)
     except RecordError as error:
         print(f"repdl diff: {error}", file=sys.stderr)
         return 2
-    print(json.dumps(found.as_json(most), indent=2) if as_json else "\n".join(compare.report(found, most)))
+    shown = json.dumps(found.as_json(args.most), indent=2) if args.json else "\n".join(compare.report(found, args.most))
+    print(shown)
     return found.status
 
 
-__all__ = ["diff", "record"]
+def trial(args: argparse.Namespace) -> int:
+    """A program in several settings: 0 if RepDL gives one result, 1 if not, 2 if the program fails by itself."""
+    from tqdm import tqdm
+
+    def progress(settings: Sequence[Setting]) -> Iterable[Setting]:
+        return tqdm(settings, "runs", unit="run", leave=False, disable=None)
+
+    found = try_program(args.program, args.arguments, args.is_module, args.keep, progress)
+    print(json.dumps(found.as_json(), indent=2) if args.json else "\n".join(report(found)))
+    return found.status
+
+
+__all__ = ["diff", "record", "trial"]

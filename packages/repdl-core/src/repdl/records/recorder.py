@@ -298,10 +298,12 @@ def _generator(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
 
 
 def _near(file: str) -> str:
-    """A path below the working directory as one from there: two people have it elsewhere."""
-    near = os.path.relpath(file) if file and os.path.isabs(file) else file
-    base = next((path for path in sys.path if path and file.startswith(path + os.sep)), "")
-    return near if not near.startswith("..") else os.path.relpath(file, base) if base else file
+    """A path from the working directory, or the folder where Python finds the module: two people have it elsewhere."""
+    if not os.path.isabs(file):
+        return file
+    above = (path for path in (os.getcwd(), *sys.path) if path and file.startswith(path + os.sep))
+    base = max(above, key=len, default="")
+    return os.path.relpath(file, base) if base else file
 
 
 __all__ = ["record"]
