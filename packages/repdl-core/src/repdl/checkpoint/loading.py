@@ -143,7 +143,7 @@ class _Found:
 
     def exchange(self) -> None:
         """Put the state into the objects, and compare; after an error, on any rank, they get theirs back."""
-        before = Backup.of(self.run)
+        before = ranks.together(lambda: Backup.of(self.run))
         try:
             ranks.together(self._put)
         except BaseException as error:
