@@ -59,7 +59,7 @@ utils
 audit
 overrides
 compiling
-launcher
+checkpoint launcher records
 extend cli
 __main__
 """

@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -16,7 +17,6 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import torch
 
-import repdl
 from repdl.checkpoint import atomic, format, ranks
 from repdl.checkpoint.folder import check_keep, remove_old
 from repdl.checkpoint.progress import progress_bar
@@ -265,7 +265,7 @@ def _job(path: Path_, objects: Objects, extra: Any, gradients: bool, keep: int |
         "contract": str(get_contract()),
         "enabled": is_enabled(),
         "many": run.many(),
-        "versions": {"repdl": repdl.__version__, "torch": torch.__version__, "numpy": np.__version__},
+        "versions": {"repdl": version("repdl-core"), "torch": torch.__version__, "numpy": np.__version__},
         "time": time.time_ns(),
     }
     return _Job(file, Encoded.of(state), facts, run, keep, progress)

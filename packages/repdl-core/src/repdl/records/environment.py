@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-import repdl
+from repdl.contract import get_contract
 from repdl.overrides.switch import is_enabled
 
 VARIABLES = (
@@ -42,7 +42,7 @@ def environment() -> dict[str, Any]:
         "numpy": np.__version__,
         "packages": {name: found for name in PACKAGES if (found := _version(name))},
         "enabled": is_enabled(),
-        "contract": str(repdl.get_contract()),
+        "contract": str(get_contract()),
         "machine": platform.machine(),
         "processor": _processor(),
         "byte order": sys.byteorder,
