@@ -364,6 +364,7 @@ NEVER = {
     *(f"tile: transposed {rows}" for rows in (1, 2, 3)),
     "nearest: doubles 2",  # halves take the formula: an op that moves has its formula compute them
     "threads: nested",  # a guard: no part of a kernel's work calls parallel_for today
+    *("adamax_step 2 4", "adamax_step 2 8"),  # its decay is never decoupled
     "threads: inside a team",  # a guard: Python is in no region of OpenMP (tests/native/pool.cpp is)
     *({"threads: torch's team"} if repdl.backends()["cpu"].details["team"] == "repdl-cpu" else ()),
 }
@@ -388,6 +389,23 @@ def test_routes__all_are_taken(build: Callable[..., Path], load_module: Callable
 
 def test_routes__pointwise() -> None:
     pointwise_strides()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_routes__asgd_before_averages(dtype: torch.dtype) -> None:
+    asgd_before_averages(dtype)
+
+
+def asgd_before_averages(dtype: torch.dtype) -> None:
+    """Steps before t0, in which the averages are the parameters."""
+    for decay in (0.0, 0.1):
+        found = []
+        for backend in ("cpu", "reference"):
+            lists = [[in_dtype(uniform(seed, 37), dtype)] for seed in (1, 2, 3)]
+            on(backend, "asgd_step", *lists, 0.01, 1e-4, 1.0, decay, False)
+            found.append([lists[0][0], lists[2][0]])
+        for ours, expected in zip(*found):
+            assert_same_bits(ours, expected, f"asgd_step, weight_decay {decay}")
 
 
 def pointwise_strides() -> None:
@@ -425,6 +443,8 @@ def take_routes(width: int) -> None:
                 layers("values", contract, width)
             matmul_gemv("values")
             pointwise_strides()
+            asgd_before_averages(torch.float32)
+            asgd_before_averages(torch.float64)
             split_k()
             for op, args, _ in large_draws(300_000):
                 on("cpu", op, *args)
