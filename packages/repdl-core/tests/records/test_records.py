@@ -148,6 +148,22 @@ def test_record__files_that_are_none(base: Path, tmp_path: Path) -> None:
         pass
 
 
+def test_record__a_disk_that_is_full() -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("no /dev/full here")
+    with (
+        pytest.raises(RecordError, match="record: /dev/full can't be written: No space left"),
+        repdl.record("/dev/full"),
+    ):
+        pass
+    assert (torch.ones(2) + 1).tolist() == [2, 2]
+
+
+def test_record__places_of_a_long_run_are_bounded(base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("repdl.records.recorder._PLACES", 40)
+    assert compared(base, tmp_path).findings == []
+
+
 def test_diff__other_programs(base: Path, tmp_path: Path) -> None:
     with repdl.record(tmp_path / "other"):
         for _ in range(9):
@@ -173,7 +189,8 @@ def test_cli__record_and_diff(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     monkeypatch.setattr("sys.path", [*__import__("sys").path])
     for name, options, value in (("a", [], "1"), ("b", [], "2"), ("c", ["--enable"], "1"), ("d", ["--enable"], "1")):
         assert main(["record", "-o", str(tmp_path / name), *options, str(program), value]) == 0
-    capsys.readouterr()
+    assert main(["record", "-o", str(tmp_path / "e"), "--contract", "sequential", str(program), "1"]) == 2
+    assert "expected it beside them" in capsys.readouterr().err and not (tmp_path / "e").exists()
     assert main(["diff", str(tmp_path / "c"), str(tmp_path / "d")]) == 0
     assert "none differs" in capsys.readouterr().out
     assert main(["diff", str(tmp_path / "a"), str(tmp_path / "b")]) == 1

@@ -16,6 +16,12 @@ from repdl.records.trial import Setting, report, try_program
 
 def record(args: argparse.Namespace) -> int:
     """Run a program while what it computes is noted."""
+    if not args.enable and (args.contract is not None or args.on_uncovered != "raise"):
+        print(
+            "repdl record: --contract and --on-uncovered are for runs with --enable, expected it beside them",
+            file=sys.stderr,
+        )
+        return 2
     with ExitStack() as stack:
         if args.enable:
             stack.enter_context(enabled_with_children(args.contract, args.on_uncovered))

@@ -34,7 +34,7 @@ class Writer:
     def __init__(self, path: str | os.PathLike[str], environment: Mapping[str, Any]) -> None:
         self._path = Path(path)
         try:
-            self._file = self._path.open("wb")
+            self._file = self._path.open("wb", buffering=0)
         except OSError as error:
             raise RecordError(f"record: {path} can't be written: {error.strerror}") from error
         self._compressor = zlib.compressobj(6, zlib.DEFLATED, _GZIP)
@@ -58,15 +58,22 @@ class Writer:
         """Let what was written reach the file."""
         text = "".join(f"{line}\n" for line in self._lines)
         self._lines, self._size = [], 0
-        self._file.write(self._compressor.compress(text.encode()) + self._compressor.flush(zlib.Z_SYNC_FLUSH))
-        self._file.flush()
+        self._put(self._compressor.compress(text.encode()) + self._compressor.flush(zlib.Z_SYNC_FLUSH))
 
     def close(self, error: str = "") -> None:
         """End the record of a run that ended, by an error or without one."""
-        self._write({"end": True, "error": error})
-        self.flush()
-        self._file.write(self._compressor.flush())
-        self._file.close()
+        with self._file:
+            self._write({"end": True, "error": error})
+            self.flush()
+            self._put(self._compressor.flush())
+
+    def _put(self, block: bytes) -> None:
+        rest = memoryview(block)
+        try:
+            while rest:  # the system may take a part of it
+                rest = rest[self._file.write(rest) :]
+        except OSError as error:
+            raise RecordError(f"record: {self._path} can't be written: {error.strerror}; it ends here") from error
 
 
 @dataclass(frozen=True)

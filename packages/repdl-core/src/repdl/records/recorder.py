@@ -38,6 +38,10 @@ _WITHOUT = {"detach.default", "lift_fresh.default", "alias.default"}
 """Ops of aten that make nothing."""
 
 
+_PLACES = 1 << 18
+"""Of nodes of autograd the places that are kept: a backward pass asks for those of its own graph."""
+
+
 @contextmanager
 def record(
     path: str | os.PathLike[str], level: str = "op", steps: range | None = None, only: str = "*"
@@ -193,6 +197,9 @@ class _Recorder:
         number = sequence_number() - 1  # of the node that autograd has made for this op, if it made one
         if number >= self._first_node:
             self._places.setdefault(number, location)  # later ops may have no node
+            if len(self._places) > _PLACES:
+                for oldest in [*self._places][: _PLACES // 2]:
+                    del self._places[oldest]
         return location
 
     def _pass_on(self, args: tuple[Any, ...], result: Any) -> None:
