@@ -3,26 +3,14 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
 import torch
 
 from repdl.contract import as_contract
-
-
-def tensor_bytes(tensor: torch.Tensor) -> bytes:
-    """The elements in logical row-major order, each little-endian."""
-    flat = tensor.detach().cpu().contiguous().reshape(-1)
-    if flat.is_conj() or flat.is_neg():
-        flat = flat.resolve_conj().resolve_neg()
-    raw = bytes(flat.view(torch.uint8).numpy()) if flat.numel() else b""
-    if sys.byteorder == "big":
-        width = flat.element_size() // (2 if flat.is_complex() else 1)
-        raw = b"".join(raw[i : i + width][::-1] for i in range(0, len(raw), width))
-    return raw
+from repdl.tensors.raw import dtype_name, raw_bytes
 
 
 def digest(obj: Any) -> str:
@@ -39,9 +27,20 @@ def digest(obj: Any) -> str:
     """
     result = sha256()
     for path, description, payload in _entries("", obj):
-        header = json.dumps([path, description, len(payload)]).encode()
-        result.update(len(header).to_bytes(8, "little") + header + payload)
+        result.update(_header(path, description, len(payload)))
+        result.update(payload)
     return result.hexdigest()
+
+
+def _header(path: str, description: str, length: int) -> bytes:
+    """What stands before the bytes of an entry."""
+    header = json.dumps([path, description, length]).encode()
+    return len(header).to_bytes(8, "little") + header
+
+
+def tensor_hash(dtype: str, shape: Sequence[int], length: int) -> Any:
+    """A hash that is `digest` of a tensor, once its bytes are added."""
+    return sha256(_header("", f"{dtype}{list(shape)}", length))
 
 
 def _contracts(module: torch.nn.Module) -> dict[str, str]:
@@ -51,10 +50,9 @@ def _contracts(module: torch.nn.Module) -> dict[str, str]:
     return {name: str(as_contract(contract)) for name, contract in own if contract is not None}  # type: ignore[arg-type]
 
 
-def _entries(path: str, obj: Any) -> Iterator[tuple[str, str, bytes]]:
+def _entries(path: str, obj: Any) -> Iterator[tuple[str, str, bytes | memoryview]]:
     if isinstance(obj, torch.Tensor):
-        dtype = str(obj.dtype).removeprefix("torch.")
-        yield path, f"{dtype}{list(obj.shape)}", tensor_bytes(obj)
+        yield path, f"{dtype_name(obj)}{list(obj.shape)}", raw_bytes(obj)
     elif isinstance(obj, torch.nn.Module):
         named: dict[str, torch.Tensor] = dict(obj.named_parameters(remove_duplicate=False))
         named.update(obj.named_buffers(remove_duplicate=False))

@@ -7,7 +7,7 @@ from hashlib import sha256
 
 import torch
 
-from repdl.digest import tensor_bytes
+from repdl.tensors.raw import raw_bytes
 
 
 def get_hash(x: torch.Tensor | torch.nn.Module) -> str:
@@ -20,11 +20,11 @@ def get_hash(x: torch.Tensor | torch.nn.Module) -> str:
         TypeError: if `x` is neither a tensor nor a module.
     """
     if isinstance(x, torch.Tensor):
-        return sha256(tensor_bytes(x)).hexdigest()
+        return sha256(raw_bytes(x)).hexdigest()
     if isinstance(x, torch.nn.Module):
         result = sha256()
         for parameter in x.parameters():
-            result.update(tensor_bytes(parameter))
+            result.update(raw_bytes(parameter))
         return result.hexdigest()
     raise TypeError(f"get_hash: x is a {type(x).__name__}, expected torch.Tensor or torch.nn.Module")
 

@@ -19,6 +19,7 @@ import torch
 from repdl import checkpoint
 from repdl.checkpoint import atomic, format
 from repdl.errors import CheckpointError
+from repdl.tensors.raw import raw_bytes
 
 KILLED = Path(__file__).with_name("killed_while_saving.py")
 
@@ -237,7 +238,7 @@ def test_files__parts_that_were_exchanged(tmp_path: Path) -> None:
     """Two tensors of one shape, and the bytes of another checkpoint below the header of this one."""
     a, b = torch.arange(4.0), torch.arange(4.0) + 9
     checkpoint.save(tmp_path / "c", extra={"a": a, "b": b})
-    data, one, other = (tmp_path / "c").read_bytes(), format.raw_bytes(a).tobytes(), format.raw_bytes(b).tobytes()
+    data, one, other = (tmp_path / "c").read_bytes(), raw_bytes(a).tobytes(), raw_bytes(b).tobytes()
     assert data.count(one) == data.count(other) == 1
     (tmp_path / "d").write_bytes(data.replace(one, b"?" * 16).replace(other, one).replace(b"?" * 16, other))
     with pytest.raises(CheckpointError, match="the bytes of extra/a have another digest"):

@@ -23,7 +23,9 @@ import torch
 
 from repdl.checkpoint.stream import Stream
 from repdl.checkpoint.structure import DTYPES, JSON
+from repdl.digest import tensor_hash
 from repdl.errors import CheckpointError
+from repdl.tensors.raw import dtype_name, little_endian, number_size, raw_bytes
 
 FORMAT = "repdl-checkpoint-1"
 _BLANK = "0" * 64
@@ -102,43 +104,6 @@ def _content(tree: JSON, tensors: Mapping[str, tuple[str, str]]) -> JSON:
     return {name: _content(kept, tensors)} if type(kept) is list else tree
 
 
-def dtype_name(tensor: torch.Tensor) -> str:
-    """The name of the dtype, without `torch.`."""
-    return str(tensor.dtype).removeprefix("torch.")
-
-
-def raw_bytes(tensor: torch.Tensor) -> memoryview:
-    """The elements in row-major order, each little-endian; the memory of the tensor itself where that is possible."""
-    flat = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous().reshape(-1)
-    if not flat.numel():
-        return memoryview(b"")
-    array: Any = (torch.view_as_real(flat) if flat.is_complex() else flat).view(-1).view(torch.uint8).numpy()
-    return memoryview(_swapped(array, _width(flat.dtype)))
-
-
-def _width(dtype: torch.dtype) -> int:
-    return dtype.itemsize // (2 if dtype.is_complex else 1)
-
-
-def _swapped(array: Any, width: int) -> Any:
-    """Bytes of numbers in the order of the machine as those of little-endian ones, or the reverse."""
-    return array if sys.byteorder == "little" else np.ascontiguousarray(array.reshape(-1, width)[:, ::-1]).reshape(-1)
-
-
-def tensor_hash(dtype: str, shape: tuple[int, ...], size: int) -> Any:
-    """A hash that is `repdl.digest` of a tensor, once its bytes are added."""
-    header = json.dumps(["", f"{dtype}{list(shape)}", size]).encode()
-    return sha256(len(header).to_bytes(8, "little") + header)
-
-
-def tensor_digest(tensor: torch.Tensor) -> str:
-    """As `repdl.digest`, without a copy of the bytes."""
-    raw = raw_bytes(tensor)
-    found = tensor_hash(dtype_name(tensor), tuple(tensor.shape), raw.nbytes)
-    found.update(raw)
-    return str(found.hexdigest())
-
-
 def _stored(name: str, dtype: str) -> str:
     if dtype not in _STORED:
         raise CheckpointError(
@@ -150,7 +115,7 @@ def _stored(name: str, dtype: str) -> str:
 def _layout(tensors: Mapping[str, torch.Tensor]) -> list[Entry]:
     """Where each tensor lies: those with wide elements first, so that all are aligned."""
     entries, begin = [], 0
-    for name, tensor in sorted(tensors.items(), key=lambda item: (-_width(item[1].dtype), item[0])):
+    for name, tensor in sorted(tensors.items(), key=lambda item: (-number_size(item[1].dtype), item[0])):
         end = begin + tensor.numel() * tensor.element_size()
         entries.append(Entry(name, dtype_name(tensor), tuple(tensor.shape), _BLANK, begin, end))
         begin = end
@@ -303,7 +268,7 @@ def read(path: Path, advance: Advance = lambda count: None) -> tuple[Header, dic
             raise damaged(path, f"is damaged: the bytes of {name} have another digest than when it was saved")
         if sys.byteorder != "little":
             flat = np.frombuffer(_memory(tensors[name]), np.uint8)
-            flat[:] = _swapped(flat, _width(tensors[name].dtype))
+            flat[:] = little_endian(flat, tensors[name].dtype)
     return header, tensors
 
 
@@ -325,11 +290,8 @@ __all__ = [
     "Entry",
     "Header",
     "damaged",
-    "dtype_name",
-    "raw_bytes",
     "read",
     "read_header",
     "state_digest",
-    "tensor_digest",
     "write",
 ]

@@ -11,10 +11,11 @@ import torch
 
 from repdl.checkpoint import generators
 from repdl.checkpoint.compare import Difference, Tree, differences
-from repdl.checkpoint.format import dtype_name, tensor_digest
 from repdl.checkpoint.sharded import meshes_of
 from repdl.checkpoint.structure import JSON, Encoder, decode
+from repdl.digest import digest
 from repdl.errors import CheckpointError
+from repdl.tensors.raw import dtype_name
 
 KINDS = "model", "optimizer", "scheduler", "scaler", "sampler", "generator"
 OF_MODELS = "buffers", "gradients"
@@ -146,7 +147,7 @@ class Encoded:
 
     def hashed(self) -> Tree:
         """For a comparison."""
-        kept = {n: f"{dtype_name(t)}{list(t.shape)} {tensor_digest(t)}" for n, t in self.tensors.items()}
+        kept = {n: f"{dtype_name(t)}{list(t.shape)} {digest(t)}" for n, t in self.tensors.items()}
         return Tree(self.tree, kept)
 
 

@@ -8,14 +8,13 @@ Whoever wants to can make two tensors of one digest: where that matters there is
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 
 import numpy as np
 import torch
 
 from repdl.callcache.extension import c_extension
-from repdl.digest import tensor_bytes
+from repdl.tensors.raw import raw_bytes
 
 STEP, FACTOR = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9)
 """Those of SplitMix64 (Steele, Lea and Flood, Fast splittable pseudorandom number generators, OOPSLA 2014)."""
@@ -42,7 +41,7 @@ def mix(word: int) -> int:
     return word ^ word >> 32
 
 
-def by_numpy(raw: bytes | np.ndarray) -> int:
+def by_numpy(raw: bytes | memoryview) -> int:
     """`digest_of_bytes` in numpy."""
     data = np.frombuffer(raw, dtype=np.uint8)
     count, rest = divmod(len(data), 8)
@@ -57,16 +56,13 @@ def by_numpy(raw: bytes | np.ndarray) -> int:
     return mix(total & _MASK)
 
 
-digest_of_bytes: Callable[[bytes | np.ndarray], int] = getattr(c_extension(), "digest_of_bytes", by_numpy)
+digest_of_bytes: Callable[[bytes | memoryview], int] = getattr(c_extension(), "digest_of_bytes", by_numpy)
 """The digest of bytes: C reads some 10 GB in a second, numpy a tenth of it."""
 
 
 def fast_digest(tensor: torch.Tensor) -> int:
     """The digest of a tensor's elements, as its dtype and its shape are known; signs of zeros and NaN bits count."""
-    plain = tensor.detach()
-    if sys.byteorder == "big" or plain.is_conj() or plain.is_neg():
-        return digest_of_bytes(tensor_bytes(plain))
-    return digest_of_bytes(plain.cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
+    return digest_of_bytes(raw_bytes(tensor))
 
 
 __all__ = ["by_numpy", "digest_of_bytes", "fast_digest", "mix"]

@@ -27,6 +27,7 @@ from repdl.records.environment import environment
 from repdl.records.file import Writer
 from repdl.records.hashing import digest_of_bytes, fast_digest
 from repdl.records.makers import Makers
+from repdl.tensors.raw import dtype_name
 
 _LOADER: Any = dataloader._BaseDataLoaderIter
 _UNINITIALISED = {
@@ -210,8 +211,7 @@ class _Recorder:
                 self._makers.made(result, maker, False)
 
     def _noted(self, tensor: torch.Tensor, maker: tuple[int, int] | None = None) -> Tensor:
-        dtype = str(tensor.dtype).removeprefix("torch.")
-        return Tensor(dtype, tuple(tensor.shape), _digest(tensor), maker)
+        return Tensor(dtype_name(tensor), tuple(tensor.shape), _digest(tensor), maker)
 
 
 class _Ops(TorchDispatchMode):

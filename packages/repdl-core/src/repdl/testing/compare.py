@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from repdl.digest import tensor_bytes
+from repdl.tensors.raw import raw_bytes
 
 _INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
@@ -26,7 +26,8 @@ def hex_digest(result: Any) -> str:
     """SHA-256 over shapes, dtypes and little-endian bytes of an op's outputs."""
     total = sha256()
     for tensor in outputs(result):
-        total.update(f"{tensor.dtype}{list(tensor.shape)}".encode() + tensor_bytes(tensor))
+        total.update(f"{tensor.dtype}{list(tensor.shape)}".encode())
+        total.update(raw_bytes(tensor))
     return total.hexdigest()
 
 

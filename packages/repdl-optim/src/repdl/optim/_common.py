@@ -6,7 +6,7 @@ every call has passed its checks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -216,18 +216,3 @@ def scalar(value: float | torch.Tensor) -> float:
     if type(value) is float:
         return value
     return as_double(item(value) if isinstance(value, torch.Tensor) else value)
-
-
-def group_by_step(group: Group, step: Callable[[torch.Tensor], Hashable] | None) -> dict[Any, list[torch.Tensor]]:
-    """The parameters of a group that have a gradient, by device, dtype and step.
-
-    One call of an op serves parameters of one device and dtype that are at the same step; with None all are.
-    """
-    groups: dict[Any, list[torch.Tensor]] = {}
-    for param in group["params"]:
-        if param.grad is not None:
-            key = param.device, param.dtype, None if step is None else step(param)
-            if key not in groups:
-                groups[key] = []
-            groups[key].append(param)
-    return groups

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 
-from repdl.optim._common import Call, Group, ReproducibleOptimizer, State, group_by_step, scalar
+from repdl.optim._common import Call, Group, ReproducibleOptimizer, State, scalar
 
 
 class SGD(ReproducibleOptimizer, torch.optim.SGD):
@@ -28,18 +29,18 @@ class SGD(ReproducibleOptimizer, torch.optim.SGD):
     def _calls(self, group: Group) -> Iterator[Call]:
         momentum = scalar(group["momentum"])
 
-        def is_first(param: torch.Tensor) -> bool:
-            return self.state.get(param, {}).get("momentum_buffer") is None
-
-        for (*_, first), params in group_by_step(group, is_first if momentum != 0 else None).items():
+        members: dict[tuple[Any, ...], list[torch.Tensor]] = {}
+        for param in group["params"]:
+            if param.grad is not None:
+                first = momentum == 0 or self.state.get(param, {}).get("momentum_buffer") is None
+                members.setdefault((param.device, param.dtype, first), []).append(param)
+        for (*_, first), params in members.items():
             buffers: list[torch.Tensor] = []
             state: list[tuple[torch.Tensor, State]] = []
-            if momentum == 0:
-                first = True
-            elif first:
+            if momentum != 0 and first:
                 buffers = [torch.empty_like(param) for param in params]  # the op fills them
                 state = [(param, {"momentum_buffer": new}) for param, new in zip(params, buffers)]
-            else:
+            elif momentum != 0:
                 buffers = [self.state[param]["momentum_buffer"] for param in params]
             yield Call(
                 "sgd_step",
