@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from repdl.reference.arithmetic import fma, rounded, to_numpy, to_torch
-from repdl.reference.step import check_shared
+from repdl.reference.step import check_shared, with_decay
 
 
 def adadelta_step(
@@ -27,10 +27,7 @@ def adadelta_step(
         for param, grad, square_avg, acc_delta in zip(params, grads, square_avgs, acc_deltas):
             p, g = to_numpy(param), to_numpy(grad)
             keep, share = rounded(rho, p), rounded(np.float64(1) - rho, p)
-            if maximize:
-                g = -g
-            if weight_decay != 0:
-                g = fma(rounded(weight_decay, p), p, g)
+            g = with_decay(p, g, maximize, weight_decay)
             v, u = to_numpy(square_avg), to_numpy(acc_delta)
             v = v * keep + (g * g) * share
             d = (np.sqrt(u + rounded(eps, p)) / np.sqrt(v + rounded(eps, p))) * g

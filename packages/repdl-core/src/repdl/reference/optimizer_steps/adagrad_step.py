@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from repdl.reference.arithmetic import fma, rounded, to_numpy, to_torch
-from repdl.reference.step import check_shared
+from repdl.reference.arithmetic import rounded, to_numpy, to_torch
+from repdl.reference.step import check_shared, with_decay
 
 
 def adagrad_step(
@@ -24,10 +24,7 @@ def adagrad_step(
     with np.errstate(all="ignore"):
         for param, grad, state_sum in zip(params, grads, state_sums):
             p, g = to_numpy(param), to_numpy(grad)
-            if maximize:
-                g = -g
-            if weight_decay != 0:
-                g = fma(rounded(weight_decay, p), p, g)
+            g = with_decay(p, g, maximize, weight_decay)
             s = to_numpy(state_sum) + g * g
             p = p + (g / (np.sqrt(s) + rounded(eps, p))) * rounded(-lr, p)
             state_sum.detach().copy_(to_torch(s))

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from repdl.reference.arithmetic import fma, rounded, to_numpy, to_torch
-from repdl.reference.step import check_shared
+from repdl.reference.step import check_shared, with_either_decay
 
 
 def adam_step(
@@ -36,13 +36,7 @@ def adam_step(
         for index, (param, grad) in enumerate(zip(params, grads)):
             p, g = to_numpy(param), to_numpy(grad)
             m, v = to_numpy(exp_avgs[index]), to_numpy(exp_avg_sqs[index])
-            if maximize:
-                g = -g
-            if weight_decay != 0:
-                if decoupled_weight_decay:
-                    p = p * rounded(one - np.float64(lr) * weight_decay, p)
-                else:
-                    g = fma(rounded(weight_decay, p), p, g)
+            p, g = with_either_decay(p, g, maximize, weight_decay, lr, decoupled_weight_decay)
             m = fma(g, rounded(one - beta1, p), m * rounded(beta1, p))
             v = v * rounded(beta2, p) + (g * g) * rounded(one - beta2, p)
             exp_avgs[index].detach().copy_(to_torch(m))

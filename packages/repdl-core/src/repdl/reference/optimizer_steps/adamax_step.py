@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from repdl.reference.arithmetic import fma, rounded, to_numpy, to_torch
-from repdl.reference.step import check_shared
+from repdl.reference.step import check_shared, with_decay
 
 
 def adamax_step(
@@ -28,10 +28,7 @@ def adamax_step(
         for param, grad, exp_avg, exp_inf in zip(params, grads, exp_avgs, exp_infs):
             p, g = to_numpy(param), to_numpy(grad)
             one = np.float64(1)
-            if maximize:
-                g = -g
-            if weight_decay != 0:
-                g = fma(rounded(weight_decay, p), p, g)
+            g = with_decay(p, g, maximize, weight_decay)
             m, u = to_numpy(exp_avg), to_numpy(exp_inf)
             m = fma(g, rounded(one - beta1, p), m * rounded(one - (one - beta1), p))
             before, now = u * rounded(beta2, p), np.abs(g) + rounded(eps, p)

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from repdl.reference.arithmetic import fma, rounded, to_numpy, to_torch
-from repdl.reference.step import check_shared
+from repdl.reference.step import check_shared, with_decay
 
 
 def asgd_step(
@@ -25,10 +25,7 @@ def asgd_step(
     with np.errstate(all="ignore"):
         for param, grad, ax in zip(params, grads, axs):
             p, g = to_numpy(param), to_numpy(grad)
-            if maximize:
-                g = -g
-            if weight_decay != 0:
-                g = fma(rounded(weight_decay, p), p, g)
+            g = with_decay(p, g, maximize, weight_decay)
             p = fma(g, rounded(-eta, p), p * rounded(1 - np.float64(lambd) * eta, p))
             a = to_numpy(ax)
             a = p if mu == 1 else a + (p - a) * rounded(mu, p)

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from repdl.reference.arithmetic import fma, rounded, to_numpy, to_torch
-from repdl.reference.step import check_shared
+from repdl.reference.step import check_shared, with_either_decay
 
 
 def nadam_step(
@@ -32,12 +32,7 @@ def nadam_step(
         for param, grad, exp_avg, exp_avg_sq in zip(params, grads, exp_avgs, exp_avg_sqs):
             p, g = to_numpy(param), to_numpy(grad)
             one = np.float64(1)
-            if maximize:
-                g = -g
-            if weight_decay != 0 and decoupled_weight_decay:
-                p = p * rounded(1 - np.float64(lr) * weight_decay, p)
-            elif weight_decay != 0:
-                g = fma(rounded(weight_decay, p), p, g)
+            p, g = with_either_decay(p, g, maximize, weight_decay, lr, decoupled_weight_decay)
             m, v = to_numpy(exp_avg), to_numpy(exp_avg_sq)
             m = fma(g, rounded(one - beta1, p), m * rounded(one - (one - beta1), p))
             v = v * rounded(beta2, p) + (g * g) * rounded(one - beta2, p)

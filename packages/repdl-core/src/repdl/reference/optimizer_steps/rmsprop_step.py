@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from repdl.reference.arithmetic import fma, rounded, to_numpy, to_torch
-from repdl.reference.step import check_shared
+from repdl.reference.step import check_shared, with_decay
 
 
 def rmsprop_step(
@@ -30,10 +30,7 @@ def rmsprop_step(
         for index, (param, grad) in enumerate(zip(params, grads)):
             p, g, v = to_numpy(param), to_numpy(grad), to_numpy(square_avgs[index])
             keep, share = rounded(alpha, p), rounded(np.float64(1) - alpha, p)
-            if maximize:
-                g = -g
-            if weight_decay != 0:
-                g = fma(rounded(weight_decay, p), p, g)
+            g = with_decay(p, g, maximize, weight_decay)
             v = v * keep + (g * g) * share
             square_avgs[index].detach().copy_(to_torch(v))
             if centered:

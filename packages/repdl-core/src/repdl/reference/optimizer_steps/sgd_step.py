@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from repdl.reference.arithmetic import fma, rounded, to_numpy, to_torch
-from repdl.reference.step import check_shared
+from repdl.reference.step import check_shared, with_decay
 
 
 def sgd_step(
@@ -27,10 +27,7 @@ def sgd_step(
     with np.errstate(all="ignore"):
         for index, (param, grad) in enumerate(zip(params, grads)):
             p, g = to_numpy(param), to_numpy(grad)
-            if maximize:
-                g = -g
-            if weight_decay != 0:
-                g = fma(rounded(weight_decay, p), p, g)
+            g = with_decay(p, g, maximize, weight_decay)
             if momentum != 0:
                 if first:
                     b = g
