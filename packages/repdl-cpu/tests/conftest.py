@@ -1,4 +1,6 @@
-"""Kernels compiled by the tests themselves: `build`. And kernels under test in place of the installed ones.
+"""Kernels compiled by the tests themselves, `build`, and programs over their headers, `program`.
+
+And kernels under test in place of the installed ones.
 
 With REPDL_CPU_TEST_MODULE, the path of an extension module, its functions replace those of the best
 ISA's module; what it lacks stays the installed one's. test_planted.py runs parts of the suite so.
@@ -87,6 +89,28 @@ def compiled(folder: Path, sources: Path, units: Iterable[str], options: Sequenc
 def build() -> Callable[..., Path]:
     """build(folder, sources, units, options=()): an extension module, compiled."""
     return compiled
+
+
+MARCH = {"avx2": ["-march=x86-64-v3"], "avx512": ["-march=x86-64-v4"]}
+
+
+def program_of(folder: Path, name: str, isa: str, *options: str) -> Path:
+    """native/NAME.cpp of the tests, compiled for an ISA; the sources may be those with a planted mistake."""
+    sources = Path(os.environ.get("REPDL_CPU_TEST_NATIVE", NATIVE))
+    if not sources.is_dir():
+        pytest.skip("no source tree of repdl-cpu here")
+    source, made = Path(__file__).parent / f"native/{name}.cpp", folder / isa
+    includes = [f"-I{sources}", f"-I{sources / 'include'}", f"-I{NATIVE.parent / 'contract/include'}"]
+    flags = ["-std=c++17", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", *MARCH.get(isa, [])]
+    command = [os.environ.get("CXX", "c++"), *flags, *options, *includes, str(source), "-o", str(made)]
+    subprocess.run(command, check=True)
+    return made
+
+
+@pytest.fixture(scope="session")
+def program() -> Callable[..., Path]:
+    """program(folder, name, isa, *options): native/NAME.cpp of the tests, compiled for an ISA."""
+    return program_of
 
 
 @pytest.fixture(scope="session")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,9 +16,6 @@ from repdl.registry.backend import get_backend
 from repdl.testing import assert_same_bits
 from repdl.testing.draws import large_draws
 
-NATIVE = Path(os.environ.get("REPDL_CPU_TEST_NATIVE", Path(__file__).parents[1] / "native"))
-CONTRACT = Path(__file__).parents[1] / "contract/include"
-MARCH = {"baseline": [], "avx2": ["-march=x86-64-v3"], "avx512": ["-march=x86-64-v4"]}
 KNOWN = [
     ("0 0 0 0 0 0", "6627e8d5 e169c58d bc57ac4c 9b00dbd8"),
     (" ".join(["ffffffff"] * 6), "408f276d 41c83b0e a20bc7c6 6d5451fd"),
@@ -28,19 +24,12 @@ KNOWN = [
 """Counter and key, block: philox4x32-10 of Random123's kat_vectors."""
 
 
-@pytest.fixture(scope="module", params=[isa for isa in MARCH if isa in repdl_cpu.supported_isas()])
-def philox(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture(scope="module", params=repdl_cpu.supported_isas())
+def philox(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, program: Callable[..., Path]
+) -> Path:
     """native/philox.cpp for an ISA, whose name the program has."""
-    if not NATIVE.is_dir():
-        pytest.skip("no source tree of repdl-cpu here")
-    compiler = os.environ.get("CXX", "c++")
-    assert shutil.which(compiler), "needs a C++ compiler: c++, or $CXX"
-    program = tmp_path_factory.mktemp("philox") / request.param
-    include = [f"-I{NATIVE}", f"-I{NATIVE / 'include'}", f"-I{CONTRACT}"]
-    source = Path(__file__).parent / "native/philox.cpp"
-    flags = ["-std=c++17", "-O1", "-ffp-contract=off", *MARCH[request.param]]
-    subprocess.run([compiler, *flags, *include, str(source), "-o", str(program)], check=True)
-    return program
+    return program(tmp_path_factory.mktemp("philox"), "philox", request.param, "-O1")
 
 
 def test_draws__known_answers(philox: Path) -> None:

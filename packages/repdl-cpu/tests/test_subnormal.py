@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import struct
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,8 +14,6 @@ import repdl_cpu
 
 NATIVE = Path(__file__).parents[1] / "native"
 CONTRACT = Path(__file__).parents[1] / "contract/include"
-FLAGS = ["-std=c++17", "-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"]
-MARCH = {"avx2": "x86-64-v3", "avx512": "x86-64-v4"}
 SMALLEST_NORMAL = 2.0**-126
 FLOAT = re.compile(r"(?<![\w.])(0x[0-9a-f.]+p[-+]?\d+|\d+\.\d*(?:e[-+]?\d+)?)f\b", re.IGNORECASE)
 
@@ -51,16 +48,10 @@ def test_subnormal__no_constant() -> None:
     assert [place for place in literals if is_subnormal(place[1])] == []
 
 
-@pytest.mark.skipif(not NATIVE.is_dir(), reason="no source tree of repdl-cpu here")
-@pytest.mark.parametrize("isa", [isa for isa in MARCH if isa in repdl_cpu.supported_isas()])
-def test_subnormal__no_operand_and_no_result(isa: str, tmp_path: Path) -> None:
-    compiler = os.environ.get("CXX", "c++")
-    assert shutil.which(compiler), "needs a C++ compiler: c++, or $CXX"
-    program = tmp_path / isa
-    source = Path(__file__).parent / "native/subnormal.cpp"
-    include = [f"-I{NATIVE}", f"-I{CONTRACT}"]
-    subprocess.run([compiler, *FLAGS, f"-march={MARCH[isa]}", *include, str(source), "-o", str(program)], check=True)
-    run = subprocess.run([str(program), "2003"], capture_output=True, text=True, check=True)
+@pytest.mark.parametrize("isa", [isa for isa in ("avx2", "avx512") if isa in repdl_cpu.supported_isas()])
+def test_subnormal__no_operand_and_no_result(isa: str, program: Callable[..., Path], tmp_path: Path) -> None:
+    made = program(tmp_path, "subnormal", isa, "-O3")
+    run = subprocess.run([str(made), "2003"], capture_output=True, text=True, check=True)
     rows = [line.split() for line in run.stdout.splitlines()]
     assert len(rows) == 13
     assert all(int(checked) > 100_000 for _, checked, _, _ in rows), run.stdout

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import warnings
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,12 +16,17 @@ from repdl.errors import CheckpointError
 _NUMBER = re.compile(r"\d+")
 
 
-def saved(folder: Path) -> list[tuple[Path, Header]]:
-    """The checkpoints of a folder with their headers, those that were saved last first; damaged ones are left out."""
+def saved(
+    folder: Path, pass_over: Callable[[CheckpointError], object] = lambda error: None
+) -> list[tuple[Path, Header]]:
+    """The checkpoints of a folder with their headers, those that were saved last first; `pass_over` is told of damaged
+    ones, which are left out."""
     found = []
     for path in checkpoints(folder):
-        with suppress(CheckpointError):
+        try:
             found.append((path, read_header(path)))
+        except CheckpointError as error:
+            pass_over(error)
     return sorted(found, key=lambda pair: pair[1].facts["time"], reverse=True)
 
 
@@ -58,23 +64,17 @@ def latest(folder: str | os.PathLike[str]) -> Path | None:
 
 
 def _latest(path: Path) -> Path | None:
-    for file in checkpoints(path):
-        _warn_unless_whole(file)
-    for file, _ in saved(path):
+    def pass_over(error: CheckpointError) -> None:
+        warnings.warn(f"latest: passed over: {error}", stacklevel=7)
+
+    for file, _ in saved(path, pass_over):
         try:
             check_whole(file)
         except CheckpointError as error:
-            warnings.warn(f"latest: passed over: {error}", stacklevel=6)
+            pass_over(error)
         else:
             return file
     return None
-
-
-def _warn_unless_whole(path: Path) -> None:
-    try:
-        read_header(path)
-    except CheckpointError as error:
-        warnings.warn(f"latest: passed over: {error}", stacklevel=7)
 
 
 def check_keep(path: Path, keep: int | None) -> None:
