@@ -57,8 +57,8 @@ class ComposedOptimizer(ReproducibleOptimizer):
     def _check_grad(self, param: Tensor, grad: Tensor) -> None:
         check_lists(type(self).__name__, [param], grads=([grad], True))
 
-    def _update(self, group: Group, param: Tensor) -> Update:
-        """What a step writes for a parameter with a gradient."""
+    def _update(self, group: Group, param: Tensor, grad: Tensor) -> Update:
+        """What a step writes for a parameter with this gradient."""
         raise NotImplementedError
 
     def _calls(self, group: Group) -> Iterable[Update]:
@@ -68,7 +68,7 @@ class ComposedOptimizer(ReproducibleOptimizer):
                 if hasattr(param, "to_local"):
                     raise UnsupportedError(f"{name}: params[{number}] is a DTensor, expected a tensor that is whole")
                 self._check_grad(param, param.grad)
-                yield self._update(group, param)
+                yield self._update(group, param, param.grad)
 
 
 class Adafactor(ComposedOptimizer, torch.optim.Adafactor):
@@ -87,7 +87,7 @@ class Adafactor(ComposedOptimizer, torch.optim.Adafactor):
     Source: https://docs.pytorch.org/docs/stable/generated/torch.optim.Adafactor.html
     """
 
-    def _update(self, group: Group, param: Tensor) -> Update:
+    def _update(self, group: Group, param: Tensor, grad: Tensor) -> Update:
         state = self.state.get(param) or self._initial(param)
         names = ("row_var", "col_var") if param.dim() > 1 else ("variance",)
         eps1, eps2 = group["eps"]
@@ -95,9 +95,9 @@ class Adafactor(ComposedOptimizer, torch.optim.Adafactor):
         eps1 = eps1 if eps1 is None else scalar(eps1)
         numbers = Numbers(scalar(group["lr"]), decay, eps1, scalar(eps2), d, weight_decay, group["maximize"])
         step, factors = state["step"] + 1, [state[name] for name in names]
-        new = adapted(param.detach(), param.grad, factors, float(step), numbers)
+        new = adapted(param.detach(), grad, factors, float(step), numbers)
         entries = {"step": step, **dict(zip(names, factors))}
-        return Update("Adafactor", param.grad, [(param, new.param), *zip(factors, new.factors)], [(param, entries)])
+        return Update("Adafactor", grad, [(param, new.param), *zip(factors, new.factors)], [(param, entries)])
 
     def _initial(self, param: Tensor) -> State:
         step = {"step": torch.tensor(0.0, dtype=torch.float32)}
@@ -126,9 +126,9 @@ if hasattr(torch.optim, "Muon"):  # since torch 2.9
         Source: https://docs.pytorch.org/docs/stable/generated/torch.optim.Muon.html
         """
 
-        def _update(self, group: Group, param: Tensor) -> Update:
+        def _update(self, group: Group, param: Tensor, grad: Tensor) -> Update:
             lr, decay, momentum = (scalar(group[name]) for name in ("lr", "weight_decay", "momentum"))
-            grad, buffer = param.grad, self.state.get(param, {}).get("momentum_buffer")
+            buffer = self.state.get(param, {}).get("momentum_buffer")
             if buffer is None:
                 buffer = torch.zeros_like(grad, memory_format=torch.preserve_format)
             mean = ops.lerp(buffer, grad, 1 - momentum)

@@ -32,7 +32,7 @@ class LBFGS(ReproducibleOptimizer, torch.optim.LBFGS):
     """
 
     @_disable_dynamo
-    def step(self, closure: Callable[[], Any]) -> Any:
+    def step(self, closure: Callable[[], Any]) -> Any:  # type: ignore[override]
         """Take one step.
 
         Args:
@@ -50,7 +50,7 @@ class LBFGS(ReproducibleOptimizer, torch.optim.LBFGS):
             finally:
                 begin(_OWNER)
 
-        theirs = torch.optim.LBFGS.step
+        theirs: Any = torch.optim.LBFGS.step
         if getattr(theirs, "hooked", False):  # with the hooks of a step, which this one has itself
             theirs = theirs.__wrapped__
         try:

@@ -59,21 +59,20 @@ class SparseAdam(ComposedOptimizer, torch.optim.SparseAdam):
         check_dtype("SparseAdam", (param.dtype,), grad=grad)
         check_size("SparseAdam", "grad.shape", grad.shape, param.shape, "shape of its parameter")
 
-    def _update(self, group: Group, param: Tensor) -> Update:
-        assert param.grad is not None
+    def _update(self, group: Group, param: Tensor, grad: Tensor) -> Update:
         state: State = self.state.get(param) or {
             "step": 0,
             **{n: torch.zeros_like(param, memory_format=torch.preserve_format) for n in ("exp_avg", "exp_avg_sq")},
         }
         entries = {**state, "step": state["step"] + 1}
-        rows = prod(param.shape[: param.grad.sparse_dim()])
-        places, grad = _coalesced(param.grad)
+        rows = prod(param.shape[: grad.sparse_dim()])
+        places, values = _coalesced(grad)
         held = [tensor.detach() for tensor in (param, state["exp_avg"], state["exp_avg_sq"])]
-        if grad.numel() == 0:
-            return Update("SparseAdam", grad, [], [(param, entries)])
+        if values.numel() == 0:
+            return Update("SparseAdam", values, [], [(param, entries)])
         old = [tensor.reshape(rows, -1).index_select(0, places) for tensor in held]
-        new = _stepped(group, old, ops.neg(grad) if group.get("maximize", False) else grad, entries["step"])
-        return RowsUpdate("SparseAdam", grad, list(zip(held, new)), [(param, entries)], places, rows)
+        new = _stepped(group, old, ops.neg(values) if group.get("maximize", False) else values, entries["step"])
+        return RowsUpdate("SparseAdam", values, list(zip(held, new)), [(param, entries)], places, rows)
 
 
 def _coalesced(grad: Tensor) -> tuple[Tensor, Tensor]:
