@@ -293,10 +293,10 @@ def run(args: argparse.Namespace) -> int:
         if args.action == "show":
             return checkpoints.show(args.path, args.json)
         return checkpoints.compare(args.a, args.b, args.json)
-    if args.command in ("record", "diff", "try"):
+    if args.command in ("record", "diff", "rerun", "try"):
         from repdl.cli import records
 
-        return getattr(records, {"try": "trial"}.get(args.command, args.command))(args)
+        return getattr(records, {"rerun": "again", "try": "trial"}.get(args.command, args.command))(args)
     if args.command == "run":
         run_program(args.program, args.arguments, args.is_module, args.contract, args.on_uncovered)
         return 0

@@ -167,16 +167,27 @@ def _program(one: argparse.ArgumentParser) -> None:
     one.add_argument("arguments", metavar="...", nargs=argparse.REMAINDER, help="the program's own")
 
 
+END = 1 << 62
+"""More steps than a program has."""
+
+
+def positive(text: str) -> int:
+    """A positive integer, for the parser."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r}, expected 1 or more")
+    return int(text)
+
+
 def range_of_steps(text: str) -> range:
     """`A:B` or `A:`, for the parser."""
     first, colon, end = text.partition(":")
     if not colon or not first.isdecimal() or not (end.isdecimal() or not end):
         raise argparse.ArgumentTypeError(f"{text!r} steps, expected A:B, for example 10:20")
-    return range(int(first), int(end) if end else 1 << 62)
+    return range(int(first), int(end) if end else END)
 
 
 def _records(command: Callable[..., argparse.ArgumentParser]) -> None:
-    """`repdl record`, `repdl diff` and `repdl try`."""
+    """`repdl record`, `repdl diff`, `repdl rerun` and `repdl try`."""
     one = command(
         "try", "run a program in several settings, by torch and reproducibly",
         "With other numbers of threads and other instructions. It shows how many different results each gives, where "
@@ -210,6 +221,11 @@ def _records(command: Callable[..., argparse.ArgumentParser]) -> None:
         type=range_of_steps,
         help="ops and modules of these steps, the first is 0; default: all",
     )
+    one.add_argument("--every", metavar="N", type=positive, help="of these steps only one in N")
+    one.add_argument(
+        "--values", action="store_true",
+        help="keep the tensors that are noted, in FILE.values: then `repdl diff` shows how far elements are apart",
+    )  # fmt: skip
     one.add_argument(
         "--only",
         metavar="PATTERN",
@@ -226,6 +242,13 @@ def _records(command: Callable[..., argparse.ArgumentParser]) -> None:
     one.add_argument("a", metavar="A", type=Path, help="a file of `repdl record`")
     one.add_argument("b", metavar="B", type=Path, help="another one")
     one.add_argument("--most", metavar="N", type=int, default=10, help="show at most N differences; default: 10")
+    one = command(
+        "rerun", "compute an op of a record again, by torch and by RepDL",
+        "On this machine, of the inputs that `repdl record --values` kept. Exits with 0 if one of them gives the "
+        "recorded result, 1 if neither does, and 2 if the op can't be computed.",
+    )  # fmt: skip
+    one.add_argument("file", metavar="FILE", type=Path, help="a file of `repdl record --values`")
+    one.add_argument("--op", metavar="N", type=int, required=True, help="the entry, as `repdl diff` names it")
 
 
 def _checkpoint(commands: Any) -> None:

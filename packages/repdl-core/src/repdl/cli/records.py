@@ -1,4 +1,4 @@
-"""`repdl record`, `repdl diff` and `repdl try`."""
+"""`repdl record`, `repdl diff`, `repdl rerun` and `repdl try`."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ import json
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
+from dataclasses import asdict
 
+from repdl.cli.arguments import END
 from repdl.errors import RecordError
 from repdl.overrides.program import enabled_with_children, execute
-from repdl.records import compare, recorder
+from repdl.records import compare, recorder, rerun
 from repdl.records.trial import Setting, report, try_program
 
 
@@ -22,11 +24,17 @@ def record(args: argparse.Namespace) -> int:
             file=sys.stderr,
         )
         return 2
+    if args.steps and args.every:
+        steps = range(args.steps.start, args.steps.stop, args.every)
+    else:
+        steps = range(0, END, args.every) if args.every else args.steps
     with ExitStack() as stack:
         if args.enable:
             stack.enter_context(enabled_with_children(args.contract, args.on_uncovered))
         try:
-            stack.enter_context(recorder.record(args.into, args.level, args.steps, args.only))
+            program = [*(["-m"] if args.is_module else []), args.program, *args.arguments]
+            noting = recorder.record(args.into, args.level, steps, args.only, args.values, program)
+            stack.enter_context(noting)
         except RecordError as error:
             print(f"repdl {error}", file=sys.stderr)
             return 2
@@ -46,6 +54,24 @@ def diff(args: argparse.Namespace) -> int:
     return found.status
 
 
+def again(args: argparse.Namespace) -> int:
+    """An op of a record computed again: 0 if torch's or RepDL's result is the recorded one, 1 if neither is, 2 if it
+    can't be computed."""
+    try:
+        entry, results = rerun.rerun(args.file, args.op)
+    except RecordError as error:
+        print(f"repdl {error}", file=sys.stderr)
+        return 2
+    recorded, *others = results
+    if args.json:
+        print(json.dumps({"entry": entry.as_json(), "results": [asdict(result) for result in results]}, indent=2))
+    else:
+        print("\n".join(rerun.report(entry, results)))
+    if not any(result.digests for result in others):
+        return 2
+    return 0 if any(result.digests == recorded.digests for result in others) else 1
+
+
 def trial(args: argparse.Namespace) -> int:
     """A program in several settings: 0 if RepDL gives one result, 1 if not, 2 if the program fails by itself."""
     from tqdm import tqdm
@@ -58,4 +84,4 @@ def trial(args: argparse.Namespace) -> int:
     return found.status
 
 
-__all__ = ["diff", "record", "trial"]
+__all__ = ["again", "diff", "record", "trial"]

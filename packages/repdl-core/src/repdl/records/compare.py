@@ -7,8 +7,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from repdl.records.apart import apart
 from repdl.records.entries import Entry, Tensor
 from repdl.records.file import Record, read
+from repdl.records.narrower import narrower
+from repdl.records.values import Values
 
 AHEAD = 400
 """Entries of one record within which the other's next ones are looked for."""
@@ -75,6 +78,7 @@ class Comparison:
             "consequences": self.consequences,
             "environment": {key: list(values) for key, values in self.environment.items()},
             "findings": [finding.as_json() for finding in self.findings[:most]],
+            "next": narrower(self.a, self.findings[0].a or self.findings[0].b) if self.findings else None,
             "more": max(0, len(self.findings) - most),
         }
 
@@ -115,6 +119,7 @@ class _Walk:
         self._found = found
         self._kinds = [list(map(_kind, record.entries)) for record in (found.a, found.b)]
         self._drawn_apart = False
+        self._values = Values(found.a.path), Values(found.b.path)
         # Of a and of b: what each entry has as outputs, by number.
         self._outputs: tuple[dict[int, Entry], dict[int, Entry]] = ({}, {})
 
@@ -177,7 +182,7 @@ class _Walk:
             if a.kind == "step" and self._found.findings:
                 self._found.consequences += bool(outputs)
                 return None
-            return (a.kind, f"{_title(a)}: {what}: {_shown(a.outputs, outputs)}") if outputs else None
+            return (a.kind, f"{_title(a)}: {what}: {self._shown(a.outputs, b.outputs, outputs)}") if outputs else None
         inputs = _differ(a.inputs, b.inputs)
         if a.arguments != b.arguments:
             return "arguments", f"{_title(a)}: arguments are ({a.arguments}) in a, ({b.arguments}) in b"
@@ -186,15 +191,23 @@ class _Walk:
             return "generator", f"{_title(a)}: torch's generator is in another state before it draws"
         outside = next((i for i in inputs if self._is_from_outside(a.inputs[i], b.inputs[i])), None)
         if outside is not None:
-            return (
-                "input",
-                f"{_title(a)}: input {outside}, {a.inputs[outside]}, differs, and {self._since(a, b, outside)}",
-            )
+            what = self._shown(a.inputs, b.inputs, [outside])
+            return "input", f"{_title(a)}: an input differs: {what}, and {self._since(a, b, outside)}"
         explained = a.kind == "module" and any(_holds(a, finding.a or finding.b) for finding in self._found.findings)
         if outputs and not inputs and a.generator == b.generator and not explained:
-            return a.kind, f"{_title(a)}: inputs agree, and outputs differ: {_shown(a.outputs, outputs)}"
+            same = "inputs agree" + "".join(_strides(a.inputs, b.inputs))
+            return a.kind, f"{_title(a)}: {same}, and outputs differ: {self._shown(a.outputs, b.outputs, outputs)}"
         self._found.consequences += bool(outputs or inputs)
         return None
+
+    def _shown(self, a: tuple[Tensor, ...], b: tuple[Tensor, ...], numbers: list[int]) -> str:
+        """The tensors that differ; of the first ones whose values both have, how far."""
+        more = f" and {len(numbers) - 4} more" if len(numbers) > 4 else ""
+        return ", ".join(f"{i}, {a[i]}{self._apart(a[i], b[i])}" for i in numbers[:4]) + more
+
+    def _apart(self, a: Tensor, b: Tensor) -> str:
+        first, second = (values.tensor(noted) for values, noted in zip(self._values, (a, b)))
+        return "" if first is None or second is None else f" ({apart(first, second)})"
 
     def _is_from_outside(self, a: Tensor, b: Tensor) -> bool:
         """Whether an input that differs has no maker, or not what its maker made."""
@@ -226,10 +239,12 @@ def _differ(a: tuple[Tensor, ...], b: tuple[Tensor, ...]) -> list[int]:
     return [i for i, (x, y) in enumerate(zip(a, b)) if x.digest != y.digest]
 
 
-def _shown(tensors: tuple[Tensor, ...], numbers: list[int]) -> str:
-    return ", ".join(f"{i}, {tensors[i]}" for i in numbers[:4]) + (
-        f" and {len(numbers) - 4} more" if len(numbers) > 4 else ""
-    )
+def _strides(a: tuple[Tensor, ...], b: tuple[Tensor, ...]) -> Iterator[str]:
+    """Where inputs of the same elements lie otherwise in memory."""
+    for i, (x, y) in enumerate(zip(a, b)):
+        if x.strides != y.strides:
+            lies = (f"of strides {list(t.strides)}" if t.strides else "contiguous" for t in (x, y))
+            yield f" (but input {i} is {' in a, '.join(lies)} in b)"
 
 
 def _title(entry: Entry) -> str:
@@ -255,6 +270,9 @@ def report(found: Comparison, most: int = 10) -> Iterator[str]:
     if len(others) >= most:
         yield f"and {len(others) - most + 1} more"
     yield f"{found.compared} entries compared; {found.consequences} differ because an input of theirs does"
+    more = narrower(found.a, first.a or first.b)
+    if more:
+        yield f"to see more, in each of the two settings: {more}"
 
 
 __all__ = ["Comparison", "Finding", "diff", "report"]

@@ -20,20 +20,24 @@ class Tensor:
     """16 hexadecimal digits; None if the elements can't be read (`meta`, quantised)."""
     maker: tuple[int, int] | None = None
     """The number of the entry, and which of its outputs."""
+    strides: tuple[int, ...] | None = None
+    """In elements; None if the tensor is contiguous."""
 
     def __str__(self) -> str:
         return f"{self.dtype}{list(self.shape)}"
 
     def as_json(self) -> list[Any]:
         """For the file."""
-        made = [] if self.maker is None else [list(self.maker)]
-        return [self.dtype, list(self.shape), self.digest, *made]
+        maker, strides = (None if pair is None else list(pair) for pair in (self.maker, self.strides))
+        fields = [self.dtype, list(self.shape), self.digest, maker, strides]
+        return fields if strides else fields[:4] if maker else fields[:3]
 
     @classmethod
     def from_json(cls, fields: Sequence[Any]) -> Tensor:
         """From the file."""
-        dtype, shape, digest, *maker = fields
-        return cls(dtype, tuple(shape), digest, tuple(maker[0]) if maker else None)
+        dtype, shape, digest, *given = fields
+        maker, strides = (tuple(pair) if pair else None for pair in (*given, None, None)[:2])
+        return cls(dtype, tuple(shape), digest, maker, strides)
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -16,18 +16,19 @@ from torch.optim.optimizer import (
     register_optimizer_step_post_hook,
     register_optimizer_step_pre_hook,
 )
-from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.data import dataloader
 
 from repdl.audit.location import Modules, SourceLocation, current_node, here, sequence_number
 from repdl.errors import ArgumentError
+from repdl.records.calls import outputs_of, spelled_arguments, tensors_of
 from repdl.records.entries import LEVELS, Entry, Tensor
 from repdl.records.environment import environment
 from repdl.records.file import Writer
 from repdl.records.hashing import digest_of_bytes, fast_digest
 from repdl.records.makers import Makers
-from repdl.tensors.raw import dtype_name
+from repdl.records.values import Keeper, beside
+from repdl.tensors.raw import dtype_name, raw_bytes
 
 _LOADER: Any = dataloader._BaseDataLoaderIter
 _UNINITIALISED = {
@@ -45,7 +46,12 @@ _PLACES = 1 << 18
 
 @contextmanager
 def record(
-    path: str | os.PathLike[str], level: str = "op", steps: range | None = None, only: str = "*"
+    path: str | os.PathLike[str],
+    level: str = "op",
+    steps: range | None = None,
+    only: str = "*",
+    values: bool = False,
+    program: Sequence[str] = (),
 ) -> Iterator[None]:
     """Note in a file what this process computes in the block: with torch alone, or under `repdl.enable()`.
 
@@ -59,6 +65,9 @@ def record(
             coarser ones have.
         steps: those whose ops and modules are noted, of which the first is 0; default: all.
         only: a pattern as of `fnmatch`: modules whose paths match it are noted, and their ops; default: all.
+        values: keep the tensors that are noted whole, in a file beside it of the name `PATH.values`: then `repdl diff`
+            says how far elements are apart, and `repdl rerun` computes an op again.
+        program: the program and its arguments, as `repdl record` takes them: for what `repdl diff` advises.
 
     Raises:
         ArgumentError: if the level is none.
@@ -66,12 +75,14 @@ def record(
     """
     if level not in LEVELS:
         raise ArgumentError(f"record: level is {level!r}, expected {', '.join(map(repr, LEVELS))}")
-    writer = Writer(path, environment() | {"level": level, "only": only})
-    recorder = _Recorder(writer, steps, only)
+    shown = None if steps is None else [steps.start, steps.stop, steps.step]
+    facts = {"level": level, "only": only, "steps": shown, "values": values, "program": list(program)}
+    writer = Writer(path, environment() | facts)
     error = ""
     try:
         with ExitStack() as stack:
-            recorder.hook(stack, level)
+            keeper = stack.enter_context(closing(Keeper(path))) if values else beside(path).unlink(missing_ok=True)
+            _Recorder(writer, steps, only, keeper).hook(stack, level)
             yield
     except BaseException as raised:
         if not (isinstance(raised, SystemExit) and raised.code in (None, 0)):
@@ -82,8 +93,8 @@ def record(
 
 
 class _Recorder:
-    def __init__(self, writer: Writer, steps: range | None, only: str) -> None:
-        self._writer, self._steps, self._only = writer, steps, only
+    def __init__(self, writer: Writer, steps: range | None, only: str, keeper: Keeper | None) -> None:
+        self._writer, self._steps, self._only, self._keeper = writer, steps, only, keeper
         self._modules, self._makers = Modules(), Makers()
         self._first_node = sequence_number()
         self._places: dict[int, SourceLocation] = {}  # number of a node of autograd -> where it was made
@@ -105,8 +116,11 @@ class _Recorder:
         if level == "op":
             stack.enter_context(_Ops(self))
 
+    def _in_steps(self) -> bool:
+        return self._steps is None or self._step in self._steps
+
     def _wanted(self, module: str) -> bool:
-        return (self._steps is None or self._step in self._steps) and fnmatchcase(module, self._only)
+        return self._in_steps() and fnmatchcase(module, self._only)
 
     def _add(self, kind: str, name: str, **fields: Any) -> int:
         number = self._number
@@ -130,8 +144,8 @@ class _Recorder:
             path = here(self._modules, False).module
             if self._wanted(path):
                 own = (*module.parameters(recurse=False), *module.buffers(recurse=False))
-                inputs = tuple(self._noted(tensor) for tensor in (*_tensors(args), *own))
-                outputs = tuple(map(self._noted, _tensors(output)))
+                inputs = tuple(self._noted(tensor) for tensor in (*tensors_of(args), *own))
+                outputs = tuple(map(self._noted, tensors_of(output)))
                 name = type(module).__name__
                 self._add("module", name, phase="forward", module=path, inputs=inputs, outputs=outputs)
 
@@ -141,7 +155,7 @@ class _Recorder:
                 batch = load(iterator)
             with self._lock, _unseen():
                 location, name = here(self._modules, False), type(iterator).__name__.strip("_")
-                tensors = _tensors(batch)
+                tensors = tensors_of(batch)
                 noted = tuple(map(self._noted, tensors))
                 number = self._add("data", name, file=_near(location.file), line=location.line, outputs=noted)
                 self._made(tensors, number, True)
@@ -172,19 +186,17 @@ class _Recorder:
         location = self._location(node)
         if not self._wanted(location.module):
             return op(*args, **kwargs)
-        read = _tensors((args, kwargs))
+        read = tensors_of((args, kwargs))
         with self._lock:
             inputs = tuple(self._noted(tensor, self._makers.maker(tensor)) for tensor in read)
-        generator = _generator(op, args, kwargs)
+        generator = self._generator(op, args, kwargs)
         result = op(*args, **kwargs)
-        written = _written(op, args, kwargs)
-        made = _tensors(result)
-        outputs = [*made, *(t for t in written if all(t is not other for other in made))]
+        outputs = outputs_of(op, args, kwargs, result)
         phase = "optimizer" if self._in_optimizer else "backward" if node is not None else "forward"
         with self._lock:
             number = self._add(
                 "op", name, phase=phase, module=location.module, file=_near(location.file), line=location.line,
-                arguments=_arguments(args, kwargs), generator=generator, inputs=inputs,
+                arguments=spelled_arguments(args, kwargs), generator=generator, inputs=inputs,
                 outputs=tuple(map(self._noted, outputs)),
             )  # fmt: skip
             self._made(outputs, number, not getattr(op, "is_view", False))
@@ -211,7 +223,31 @@ class _Recorder:
                 self._makers.made(result, maker, False)
 
     def _noted(self, tensor: torch.Tensor, maker: tuple[int, int] | None = None) -> Tensor:
-        return Tensor(dtype_name(tensor), tuple(tensor.shape), _digest(tensor), maker)
+        strided = tensor.layout is torch.strided
+        strides = None if not strided or tensor.is_contiguous() else tuple(tensor.stride())
+        return Tensor(dtype_name(tensor), tuple(tensor.shape), self._digest(tensor), maker, strides)
+
+    def _digest(self, tensor: torch.Tensor) -> str | None:
+        if tensor.layout is torch.sparse_coo:
+            parts = (fast_digest(part) for part in (tensor._indices(), tensor._values()))
+            return f"{digest_of_bytes(repr([*parts]).encode()):016x}"
+        if not _has_storage(tensor) or tensor.is_quantized:
+            return None
+        return self._digest_of(raw_bytes(tensor))
+
+    def _digest_of(self, raw: memoryview) -> str:
+        """The digest of bytes, which are kept if values are."""
+        digest = digest_of_bytes(raw)
+        if self._keeper is not None and self._in_steps():
+            self._keeper.keep(digest, raw)
+        return f"{digest:016x}"
+
+    def _generator(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+        """The digest of the state of torch's generator that an op draws from, "" if it draws from none."""
+        if torch.Tag.nondeterministic_seeded not in getattr(op, "tags", ()):
+            return ""
+        given = [value for value in (*args, *kwargs.values()) if isinstance(value, torch.Generator)]
+        return self._digest_of(raw_bytes(given[0].get_state() if given else torch.get_rng_state()))
 
 
 class _Ops(TorchDispatchMode):
@@ -246,62 +282,11 @@ def _patched(owner: Any, name: str, around: Callable[[Any], Any]) -> Iterator[No
         setattr(owner, name, before)
 
 
-def _tensors(values: Any) -> list[torch.Tensor]:
-    return [value for value in pytree.tree_leaves(values) if isinstance(value, torch.Tensor)]
-
-
 def _has_storage(tensor: torch.Tensor) -> bool:
     return tensor.layout is torch.strided and tensor.device.type != "meta" and type(tensor) in _PLAIN
 
 
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
-
-
-def _digest(tensor: torch.Tensor) -> str | None:
-    if tensor.layout is torch.sparse_coo:
-        parts = (fast_digest(part) for part in (tensor._indices(), tensor._values()))
-        return f"{digest_of_bytes(repr([*parts]).encode()):016x}"
-    if not _has_storage(tensor) or tensor.is_quantized:
-        return None
-    return f"{fast_digest(tensor):016x}"
-
-
-def _written(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:
-    """The arguments that an op changes."""
-    schema = getattr(op, "_schema", None)
-    if schema is None or not schema.is_mutable:
-        return []
-    found = []
-    for i, argument in enumerate(schema.arguments):
-        if argument.alias_info is not None and argument.alias_info.is_write:
-            given = args[i] if i < len(args) and not argument.kwarg_only else kwargs.get(argument.name)
-            found += _tensors(given)
-    return found
-
-
-def _arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    """What is no tensor among the arguments of a call."""
-    given = [_spelled(value) for value in args] + [f"{name}={_spelled(value)}" for name, value in kwargs.items()]
-    return "" if all(text == "_" for text in given) else ", ".join(given)
-
-
-def _spelled(value: Any) -> str:
-    if isinstance(value, torch.Tensor):
-        return "_"
-    if isinstance(value, (list, tuple)):
-        return f"[{', '.join(map(_spelled, value))}]"
-    if isinstance(value, torch.Generator) or callable(value):
-        return type(value).__name__
-    return repr(value)
-
-
-def _generator(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    """The digest of the state of torch's generator that an op draws from, "" if it draws from none."""
-    if torch.Tag.nondeterministic_seeded not in getattr(op, "tags", ()):
-        return ""
-    given = [value for value in (*args, *kwargs.values()) if isinstance(value, torch.Generator)]
-    state = given[0].get_state() if given else torch.get_rng_state()
-    return f"{fast_digest(state):016x}"
 
 
 def _near(file: str) -> str:

@@ -1,0 +1,114 @@
+"""An op of a record, computed again from the inputs that it had: by torch, and by RepDL."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from repdl.errors import RecordError, RepDLError
+from repdl.overrides.switch import enabled
+from repdl.records.apart import apart
+from repdl.records.calls import outputs_of, read_arguments
+from repdl.records.entries import Entry
+from repdl.records.file import read
+from repdl.records.hashing import fast_digest
+from repdl.records.values import Values
+from repdl.utils import table
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one way of computing gives."""
+
+    by: str
+    digests: tuple[str, ...]
+    """Of the outputs."""
+    note: str
+    """How far they are from those of the record, or why there are none."""
+
+
+def rerun(path: str | os.PathLike[str], number: int) -> tuple[Entry, list[Result]]:
+    """Compute an op of a record again, on this machine.
+
+    Args:
+        path: a file of `record(..., values=True)`.
+        number: of the entry, as `repdl diff` names it.
+
+    Returns:
+        the entry, and what the record has, what torch gives and what RepDL gives.
+
+    Raises:
+        RecordError: if there is no such op, its values were not kept, or its arguments can't be read.
+    """
+    entries, values = read(path).entries, Values(path)
+    entry = next((entry for entry in entries if entry.number == number), None)
+    if entry is None or entry.kind != "op":
+        what = "there is none" if entry is None else f"it is a {entry.kind}"
+        raise RecordError(f"rerun: entry {number} of {path}, expected an op, but {what}")
+    recorded = [values.tensor(noted) for noted in entry.outputs]
+    inputs = [values.tensor(noted) for noted in entry.inputs]
+    if None in map(type, recorded) or any(tensor is None for tensor in (*recorded, *inputs)):
+        raise RecordError(f"rerun: the values of entry {number} were not kept, expected a record made with --values")
+    state = values.raw(entry.generator) if entry.generator else None
+    op = _op(entry.name)
+
+    def compute() -> list[torch.Tensor]:
+        copies = [_copy(tensor) for tensor in inputs]
+        args, kwargs = read_arguments(entry.arguments, copies)
+        with torch.random.fork_rng(devices=[]), torch.no_grad():
+            if state is not None:
+                torch.set_rng_state(torch.from_numpy(state.copy()))
+            return outputs_of(op, args, kwargs, op(*args, **kwargs))
+
+    results = [Result("the record", tuple(str(noted.digest) for noted in entry.outputs), "")]
+    ways: list[tuple[str, Callable[[], list[torch.Tensor]]]] = [
+        ("torch", compute),
+        ("RepDL", lambda: _enabled(compute)),
+    ]
+    if not entry.name.startswith("aten."):
+        ways = ways[1:]  # torch has no kernel of it
+    return entry, [*results, *(_result(by, way, recorded) for by, way in ways)]
+
+
+def _result(by: str, compute: Callable[[], list[torch.Tensor]], recorded: list[Any]) -> Result:
+    try:
+        outputs = compute()
+    except (RepDLError, RuntimeError, NotImplementedError) as error:
+        return Result(by, (), str(error).strip().splitlines()[0])
+    far = [f"{i}: {found}" for i, (a, b) in enumerate(zip(recorded, outputs)) if (found := apart(a, b))]
+    named = "; ".join(far).replace(" in a", " in the record").replace(" in b", " here")
+    return Result(by, tuple(f"{fast_digest(tensor):016x}" for tensor in outputs), named or "as in the record")
+
+
+def _enabled(compute: Callable[[], list[torch.Tensor]]) -> list[torch.Tensor]:
+    with enabled():
+        return compute()
+
+
+def _op(name: str) -> Any:
+    """An op by its name with the overload."""
+    found: Any = torch.ops
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    if found is None:
+        raise RecordError(f"rerun: this process has no op {name}, expected the library that defines it")
+    return found
+
+
+def _copy(tensor: Any) -> torch.Tensor:
+    """A tensor of the same strides in memory of its own."""
+    return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype).copy_(tensor)
+
+
+def report(entry: Entry, results: list[Result]) -> Iterator[str]:
+    """Lines for people."""
+    yield f"{entry.name} (entry {entry.number}, {entry.place})"
+    yield f"({entry.arguments or ', '.join('_' * len(entry.inputs))}) of {', '.join(map(str, entry.inputs))}"
+    yield table([("by", "digests of outputs", ""), *((r.by, " ".join(r.digests), r.note) for r in results)])
+
+
+__all__ = ["Result", "report", "rerun"]
