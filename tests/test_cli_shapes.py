@@ -58,12 +58,15 @@ def test_cli__shapes(
     before, after = str(tmp_path / "step-1"), str(tmp_path / "step-2")
     records = [str(tmp_path / name) for name in ("a.repdl", "b.repdl")]
     for value, path in enumerate(records):
-        with repdl.record(path):
+        with repdl.record(path, values=True, program=["train.py"]):
             torch.ones(2) * value
+    torch.save({"x": torch.ones(2)}, tmp_path / "x.pt")
     commands = {
         "checkpoint show": (["checkpoint", "show", after], 0),
         "checkpoint diff": (["checkpoint", "diff", before, after], 1),
         "diff": (["diff", *records], 1),
+        "rerun": (["rerun", records[0], "--op", "0"], 0),
+        "digest": (["digest", str(tmp_path / "x.pt")], 0),
         "try": (["try", "--json", "program.py"], 1),
         "info": (["info"], 1),
         "ops": (["ops", "neg", "softmax"], 1),

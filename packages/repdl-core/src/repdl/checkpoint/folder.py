@@ -32,11 +32,11 @@ def saved(
 
 def checkpoints(folder: Path) -> list[Path]:
     """The files of a folder that say that they are checkpoints, in the order of the numbers in their names."""
-    found = [path for path in folder.iterdir() if _is_checkpoint(path)]
+    found = [path for path in folder.iterdir() if is_checkpoint(path)]
     return sorted(found, key=lambda path: ([int(n) for n in _NUMBER.findall(path.name)], path.name))
 
 
-def _is_checkpoint(path: Path) -> bool:
+def is_checkpoint(path: Path) -> bool:
     """Whether a file says that it is one: the format stands at the beginning of the header."""
     if path.name.startswith(".") or not path.is_file():
         return False
@@ -102,4 +102,4 @@ def remove_old(path: Path, keep: int) -> None:
             file.unlink()
 
 
-__all__ = ["check_keep", "checkpoints", "latest", "remove_old", "saved"]
+__all__ = ["check_keep", "checkpoints", "is_checkpoint", "latest", "remove_old", "saved"]

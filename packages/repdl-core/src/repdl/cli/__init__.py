@@ -287,9 +287,11 @@ def run(args: argparse.Namespace) -> int:
         return check_ranks()
     if args.command == "check":
         return check(args.backend, args.family, args.cases, args.contract, args.json)
-    if args.command == "checkpoint":
+    if args.command in ("checkpoint", "digest"):
         from repdl.cli import checkpoints
 
+        if args.command == "digest":
+            return checkpoints.digests(args.files, args.tensors, args.json)
         if args.action == "show":
             return checkpoints.show(args.path, args.json)
         return checkpoints.compare(args.a, args.b, args.json)

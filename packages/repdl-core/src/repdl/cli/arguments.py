@@ -133,6 +133,14 @@ def parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     _checkpoint(commands)
     one = command(
+        "digest", "the digest of what files of weights hold",
+        "Of safetensors, of torch.save (read with weights_only=True), or of a folder of them. It depends on names, "
+        "dtypes, shapes and elements, and not on the container: as `repdl.digest` of the state dict. Exits with 2 if "
+        "a file can't be read.",
+    )  # fmt: skip
+    one.add_argument("files", metavar="FILE", type=Path, nargs="+", help="a file or a folder")
+    one.add_argument("--tensors", action="store_true", help="the digest of each tensor too")
+    one = command(
         "golden", "record the golden bits of new cases",
         "They are the digests of what the reference backend gives. One that is recorded already never "
         "changes: if it differs, nothing is written. For projects that bring their own ops.",
@@ -234,12 +242,12 @@ def _records(command: Callable[..., argparse.ArgumentParser]) -> None:
     )
     _program(one)
     one = command(
-        "diff", "where two runs part, by the files of `repdl record`",
-        "The first op whose inputs agree and whose outputs differ, or what else comes first: other arguments, another "
-        "batch, a draw more, an input that no op made. Exits with 0 if the runs are equal, 1 if they differ, and 2 if "
-        "they can't be compared to their ends.",
+        "diff", "where two runs part, by the files of `repdl record`; or two checkpoints",
+        "Of records the first op whose inputs agree and whose outputs differ, or what else comes first: other "
+        "arguments, another batch, a draw more, an input that no op made. Of files of weights which tensors differ, "
+        "and how far. Exits with 0 if they are equal, 1 if they differ, and 2 if they can't be compared to their ends.",
     )  # fmt: skip
-    one.add_argument("a", metavar="A", type=Path, help="a file of `repdl record`")
+    one.add_argument("a", metavar="A", type=Path, help="a file of `repdl record`, a checkpoint, or a folder")
     one.add_argument("b", metavar="B", type=Path, help="another one")
     one.add_argument("--most", metavar="N", type=int, default=10, help="show at most N differences; default: 10")
     one = command(

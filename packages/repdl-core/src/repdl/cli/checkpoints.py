@@ -1,19 +1,22 @@
-"""`repdl checkpoint`: what is in the file of a checkpoint, and where two differ."""
+"""`repdl checkpoint`: what is in the file of a checkpoint, and where two differ; `repdl digest` of others' files."""
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 from repdl.checkpoint.compare import diff
-from repdl.checkpoint.folder import saved
+from repdl.checkpoint.containers import load_container, unequal
+from repdl.checkpoint.folder import is_checkpoint, saved
 from repdl.checkpoint.format import Header, read, read_header
 from repdl.checkpoint.ranks import check_whole
 from repdl.checkpoint.structure import JSON, children, is_leaf, join, shown
+from repdl.digest import digest
 from repdl.errors import CheckpointError
 from repdl.utils import table
 
@@ -112,4 +115,48 @@ def compare(a: Path, b: Path, as_json: bool = False) -> int:
     return 1 if found else 0
 
 
-__all__ = ["compare", "show"]
+def digests(paths: Sequence[Path], with_tensors: bool = False, as_json: bool = False) -> int:
+    """The digest of what each file or folder holds; 2 if one can't be read."""
+    found: list[dict[str, Any]] = []
+    for path in paths:
+        try:
+            if is_checkpoint(path):
+                header = read_header(path)
+                whole, parts = header.digest, {e.name: e.digest for e in header.tensors.values()}
+            else:
+                held = load_container(path)
+                whole = digest(held)
+                named = held.items() if with_tensors and isinstance(held, Mapping) else ()
+                parts = {str(name): digest(value) for name, value in named}
+        except (CheckpointError, TypeError) as error:
+            print(f"repdl {error}" if isinstance(error, CheckpointError) else f"repdl {path}: {error}", file=sys.stderr)
+            return 2
+        found.append({"path": str(path), "digest": whole, **({"parts": parts} if with_tensors else {})})
+    if as_json:
+        print(json.dumps({"files": found}, indent=2))
+        return 0
+    for each in found:
+        print(f"{each['digest']}  {each['path']}")
+        for name, of_part in each.get("parts", {}).items():
+            print(f"  {of_part}  {name}")
+    return 0
+
+
+def compare_containers(a: Path, b: Path, most: int, as_json: bool = False) -> int:
+    """Which tensors of two files or folders differ, and how far; 1 if one does, 2 if they can't be read."""
+    try:
+        found = [*unequal(load_container(a), load_container(b))]
+    except (CheckpointError, TypeError) as error:
+        print(f"repdl {error}", file=sys.stderr)
+        return 2
+    if as_json:
+        print(json.dumps({"a": str(a), "b": str(b), "differences": [asdict(each) for each in found]}, indent=2))
+        return 1 if found else 0
+    for each in found[:most]:
+        print(each)
+    more = f", of which {most} are shown" if len(found) > most else ""
+    print(f"{len(found)} path{'s differ' if len(found) > 1 else ' differs'}{more}" if found else "the same")
+    return 1 if found else 0
+
+
+__all__ = ["compare", "compare_containers", "digests", "show"]

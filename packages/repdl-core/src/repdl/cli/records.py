@@ -9,10 +9,14 @@ from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 
+from repdl.checkpoint.folder import is_checkpoint
 from repdl.cli.arguments import END
+from repdl.cli.checkpoints import compare as compare_checkpoints, compare_containers
 from repdl.errors import RecordError
 from repdl.overrides.program import enabled_with_children, execute
 from repdl.records import compare, recorder, rerun
+from repdl.records.file import is_record
+from repdl.records.rerun import report as shown_results
 from repdl.records.trial import Setting, report, try_program
 
 
@@ -43,7 +47,12 @@ def record(args: argparse.Namespace) -> int:
 
 
 def diff(args: argparse.Namespace) -> int:
-    """Where two records part: 0 if they are equal, 1 if they differ, 2 if they can't be compared to their ends."""
+    """Where two records, checkpoints or other files of tensors part: 0 if they are equal, 1 if they differ, 2 if they
+    can't be compared to their ends."""
+    if not any(map(is_record, (args.a, args.b))):
+        if args.a.is_file() and is_checkpoint(args.a):
+            return compare_checkpoints(args.a, args.b, args.json)
+        return compare_containers(args.a, args.b, args.most, args.json)
     try:
         found = compare.diff(args.a, args.b)
     except RecordError as error:
@@ -58,7 +67,7 @@ def again(args: argparse.Namespace) -> int:
     """An op of a record computed again: 0 if torch's or RepDL's result is the recorded one, 1 if neither is, 2 if it
     can't be computed."""
     try:
-        entry, results = rerun.rerun(args.file, args.op)
+        entry, results = rerun(args.file, args.op)
     except RecordError as error:
         print(f"repdl {error}", file=sys.stderr)
         return 2
@@ -66,7 +75,7 @@ def again(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps({"entry": entry.as_json(), "results": [asdict(result) for result in results]}, indent=2))
     else:
-        print("\n".join(rerun.report(entry, results)))
+        print("\n".join(shown_results(entry, results)))
     if not any(result.digests for result in others):
         return 2
     return 0 if any(result.digests == recorded.digests for result in others) else 1

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from repdl.records.apart import apart
 from repdl.records.entries import Entry, Tensor
 from repdl.records.file import Record, read
 from repdl.records.narrower import narrower
 from repdl.records.values import Values
+from repdl.tensors.apart import apart
 
 AHEAD = 400
 """Entries of one record within which the other's next ones are looked for."""
@@ -207,7 +207,8 @@ class _Walk:
 
     def _apart(self, a: Tensor, b: Tensor) -> str:
         first, second = (values.tensor(noted) for values, noted in zip(self._values, (a, b)))
-        return "" if first is None or second is None else f" ({apart(first, second)})"
+        found = None if first is None or second is None else apart(first, second)
+        return "" if found is None else f" ({found.text()})"
 
     def _is_from_outside(self, a: Tensor, b: Tensor) -> bool:
         """Whether an input that differs has no maker, or not what its maker made."""

@@ -109,6 +109,14 @@ def read(path: str | os.PathLike[str]) -> Record:
     return Record(path, first["environment"], entries, bool(last), last.get("error", ""))
 
 
+def is_record(path: Path) -> bool:
+    """Whether a file begins as a record does: with gzip's header."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(2) == b"\x1f\x8b"
+
+
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
     decompressor, rest = zlib.decompressobj(_GZIP), b""
     try:
@@ -122,4 +130,4 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
         raise RecordError(f"record: {path} is damaged: {error}") from error
 
 
-__all__ = ["FORMAT", "Record", "Writer", "read"]
+__all__ = ["FORMAT", "Record", "Writer", "is_record", "read"]

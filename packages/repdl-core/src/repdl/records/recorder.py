@@ -81,7 +81,8 @@ def record(
     error = ""
     try:
         with ExitStack() as stack:
-            keeper = stack.enter_context(closing(Keeper(path))) if values else beside(path).unlink(missing_ok=True)
+            beside(path).unlink(missing_ok=True)
+            keeper = stack.enter_context(closing(Keeper(path))) if values else None
             _Recorder(writer, steps, only, keeper).hook(stack, level)
             yield
     except BaseException as raised:

@@ -11,12 +11,12 @@ import torch
 
 from repdl.errors import RecordError, RepDLError
 from repdl.overrides.switch import enabled
-from repdl.records.apart import apart
 from repdl.records.calls import outputs_of, read_arguments
 from repdl.records.entries import Entry
 from repdl.records.file import read
 from repdl.records.hashing import fast_digest
-from repdl.records.values import Values
+from repdl.records.values import Values, laid_out
+from repdl.tensors.apart import apart
 from repdl.utils import table
 
 
@@ -25,10 +25,12 @@ class Result:
     """What one way of computing gives."""
 
     by: str
-    digests: tuple[str, ...]
+    digests: tuple[str, ...] = ()
     """Of the outputs."""
-    note: str
-    """How far they are from those of the record, or why there are none."""
+    notes: tuple[str, ...] = ()
+    """Of each output, how far it is from that of the record."""
+    error: str = ""
+    """Why there are no outputs."""
 
 
 def rerun(path: str | os.PathLike[str], number: int) -> tuple[Entry, list[Result]]:
@@ -51,20 +53,20 @@ def rerun(path: str | os.PathLike[str], number: int) -> tuple[Entry, list[Result
         raise RecordError(f"rerun: entry {number} of {path}, expected an op, but {what}")
     recorded = [values.tensor(noted) for noted in entry.outputs]
     inputs = [values.tensor(noted) for noted in entry.inputs]
-    if None in map(type, recorded) or any(tensor is None for tensor in (*recorded, *inputs)):
+    if any(tensor is None for tensor in (*recorded, *inputs)):
         raise RecordError(f"rerun: the values of entry {number} were not kept, expected a record made with --values")
     state = values.raw(entry.generator) if entry.generator else None
     op = _op(entry.name)
 
     def compute() -> list[torch.Tensor]:
-        copies = [_copy(tensor) for tensor in inputs]
+        copies = [laid_out(tensor, tensor.stride()) for tensor in inputs if tensor is not None]
         args, kwargs = read_arguments(entry.arguments, copies)
         with torch.random.fork_rng(devices=[]), torch.no_grad():
             if state is not None:
                 torch.set_rng_state(torch.from_numpy(state.copy()))
             return outputs_of(op, args, kwargs, op(*args, **kwargs))
 
-    results = [Result("the record", tuple(str(noted.digest) for noted in entry.outputs), "")]
+    results = [Result("the record", tuple(str(noted.digest) for noted in entry.outputs))]
     ways: list[tuple[str, Callable[[], list[torch.Tensor]]]] = [
         ("torch", compute),
         ("RepDL", lambda: _enabled(compute)),
@@ -78,10 +80,10 @@ def _result(by: str, compute: Callable[[], list[torch.Tensor]], recorded: list[A
     try:
         outputs = compute()
     except (RepDLError, RuntimeError, NotImplementedError) as error:
-        return Result(by, (), str(error).strip().splitlines()[0])
-    far = [f"{i}: {found}" for i, (a, b) in enumerate(zip(recorded, outputs)) if (found := apart(a, b))]
-    named = "; ".join(far).replace(" in a", " in the record").replace(" in b", " here")
-    return Result(by, tuple(f"{fast_digest(tensor):016x}" for tensor in outputs), named or "as in the record")
+        return Result(by, error=str(error).strip().splitlines()[0])
+    far = (apart(a, b) for a, b in zip(recorded, outputs))
+    notes = tuple("as in the record" if each is None else each.text("in the record", "here") for each in far)
+    return Result(by, tuple(f"{fast_digest(tensor):016x}" for tensor in outputs), notes)
 
 
 def _enabled(compute: Callable[[], list[torch.Tensor]]) -> list[torch.Tensor]:
@@ -99,16 +101,17 @@ def _op(name: str) -> Any:
     return found
 
 
-def _copy(tensor: Any) -> torch.Tensor:
-    """A tensor of the same strides in memory of its own."""
-    return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype).copy_(tensor)
-
-
 def report(entry: Entry, results: list[Result]) -> Iterator[str]:
     """Lines for people."""
     yield f"{entry.name} (entry {entry.number}, {entry.place})"
     yield f"({entry.arguments or ', '.join('_' * len(entry.inputs))}) of {', '.join(map(str, entry.inputs))}"
-    yield table([("by", "digests of outputs", ""), *((r.by, " ".join(r.digests), r.note) for r in results)])
+    for i, noted in enumerate(entry.outputs):
+        rows = [(r.by, r.digests[i], *(r.notes or ("",) * (i + 1))[i : i + 1]) for r in results if len(r.digests) > i]
+        yield f"output {i}, {noted}"
+        yield table(rows)
+    for result in results:
+        if result.error:
+            yield f"{result.by}: {result.error}"
 
 
 __all__ = ["Result", "report", "rerun"]

@@ -84,7 +84,7 @@ class Values:
         whole = flat.reshape(noted.shape)
         if noted.strides is None:
             return whole
-        return torch.empty_strided(noted.shape, noted.strides, dtype=dtype).copy_(whole)
+        return laid_out(whole, noted.strides)
 
     def raw(self, digest: str | None) -> Any:
         """The bytes of a digest, None if they were not kept."""
@@ -96,4 +96,13 @@ class Values:
             return np.frombuffer(file.read(length), dtype=np.uint8)
 
 
-__all__ = ["Keeper", "Values", "beside"]
+def laid_out(tensor: torch.Tensor, strides: tuple[int, ...]) -> torch.Tensor:
+    """A tensor of the same elements in memory of its own, with these strides; 0 is one, as of an expanded tensor."""
+    size = 1 + sum((n - 1) * stride for n, stride in zip(tensor.shape, strides)) if tensor.numel() else 0
+    offsets = torch.arange(size).as_strided(tensor.shape, strides).reshape(-1)
+    memory = torch.zeros(size, dtype=tensor.dtype)
+    memory[offsets] = tensor.reshape(-1)
+    return memory.as_strided(tensor.shape, strides)
+
+
+__all__ = ["Keeper", "Values", "beside", "laid_out"]

@@ -27,11 +27,12 @@ class Apart:
     b: str
     """The elements there."""
 
-    def __str__(self) -> str:
+    def text(self, a: str = "in a", b: str = "in b") -> str:
+        """For people, with words for where the two tensors are."""
         many = f"{self.count} of {self.elements} elements differ"
         far = "" if self.ulp is None else f", by {self.ulp} ulp at most"
         nans = f", {self.nans} of them NaN" if self.nans else ""
-        return f"{many}{far}{nans}: at {list(self.index)} {self.a} in a, {self.b} in b"
+        return f"{many}{far}{nans}: at {list(self.index)} {self.a} {a}, {self.b} {b}"
 
 
 def apart(a: torch.Tensor, b: torch.Tensor) -> Apart | None:
@@ -53,9 +54,15 @@ def apart(a: torch.Tensor, b: torch.Tensor) -> Apart | None:
         if len(numbers):
             low, high = np.sort([_in_order(word[numbers]) for word in words], axis=0)
             first, ulp = int(numbers[(high - low).argmax()]), int((high - low).max())
-    shown = (str(tensor.reshape(-1)[first].item()) for tensor in (a, b))
+    shown = (_shown(tensor.reshape(-1)[first]) for tensor in (a, b))
     index = tuple(map(int, np.unravel_index(first, tuple(a.shape))))
     return Apart(len(differ), a.numel(), ulp, nans, index, *shown)
+
+
+def _shown(element: torch.Tensor) -> str:
+    """An element, with as many digits as tell it from its neighbours."""
+    digits = {8: 17, 4: 9}.get(element.element_size(), 5)
+    return f"{element.item():.{digits}g}" if element.is_floating_point() else str(element.item())
 
 
 def _in_order(words: np.ndarray) -> np.ndarray:
