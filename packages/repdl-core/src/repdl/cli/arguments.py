@@ -250,6 +250,7 @@ def _records(command: Callable[..., argparse.ArgumentParser]) -> None:
     one.add_argument("a", metavar="A", type=Path, help="a file of `repdl record`, a checkpoint, or a folder")
     one.add_argument("b", metavar="B", type=Path, help="another one")
     one.add_argument("--most", metavar="N", type=int, default=10, help="show at most N differences; default: 10")
+    one.add_argument("--html", metavar="PAGE", type=Path, help="of records: write a page too, for a browser")
     one = command(
         "rerun", "compute an op of a record again, by torch and by RepDL",
         "On this machine, of the inputs that `repdl record --values` kept. Exits with 0 if one of them gives the "

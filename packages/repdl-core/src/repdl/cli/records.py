@@ -16,6 +16,7 @@ from repdl.errors import RecordError
 from repdl.overrides.program import enabled_with_children, execute
 from repdl.records import compare, recorder, rerun
 from repdl.records.file import is_record
+from repdl.records.page import page
 from repdl.records.rerun import report as shown_results
 from repdl.records.trial import Setting, report, try_program
 
@@ -50,6 +51,9 @@ def diff(args: argparse.Namespace) -> int:
     """Where two records, checkpoints or other files of tensors part: 0 if they are equal, 1 if they differ, 2 if they
     can't be compared to their ends."""
     if not any(map(is_record, (args.a, args.b))):
+        if args.html is not None:
+            print("repdl diff: --html is for files of `repdl record`, expected two of them", file=sys.stderr)
+            return 2
         if args.a.is_file() and is_checkpoint(args.a):
             return compare_checkpoints(args.a, args.b, args.json)
         return compare_containers(args.a, args.b, args.most, args.json)
@@ -58,8 +62,13 @@ def diff(args: argparse.Namespace) -> int:
     except RecordError as error:
         print(f"repdl diff: {error}", file=sys.stderr)
         return 2
-    shown = json.dumps(found.as_json(args.most), indent=2) if args.json else "\n".join(compare.report(found, args.most))
-    print(shown)
+    if args.html is not None:
+        try:
+            args.html.write_text(page(found, args.most), encoding="utf-8")
+        except OSError as error:
+            print(f"repdl diff: {args.html} can't be written: {error.strerror}", file=sys.stderr)
+            return 2
+    print(json.dumps(found.as_json(args.most), indent=2) if args.json else "\n".join(compare.report(found, args.most)))
     return found.status
 
 

@@ -53,6 +53,8 @@ class Comparison:
     """Entries that both have."""
     consequences: int = 0
     """Entries that differ because an input of theirs does."""
+    states: dict[int, str] = field(default_factory=dict)
+    """The entries of a that differ, by number: `first`: no earlier one explains it; `follows`."""
 
     @property
     def status(self) -> int:
@@ -160,6 +162,8 @@ class _Walk:
             return
         for entry in entries:
             self._outputs[side == "b"][entry.number] = entry
+            if side == "a":
+                self._found.states[entry.number] = "first"
         self._drawn_apart |= any(entry.generator for entry in entries)
         names = ", ".join(dict.fromkeys(e.name for e in entries))
         many = f"{len(entries)} {'entry' if len(entries) == 1 else 'entries'}"
@@ -171,9 +175,12 @@ class _Walk:
         self._found.compared += 1
         for known, entry in zip(self._outputs, (a, b)):
             known[entry.number] = entry
+        before = self._found.consequences
         found = self._difference(a, b)
         if found is not None:
             self._found.findings.append(Finding(*found, a, b))
+        if found is not None or self._found.consequences > before:
+            self._found.states[a.number] = "follows" if found is None else "first"
 
     def _difference(self, a: Entry, b: Entry) -> tuple[str, str] | None:
         outputs = _differ(a.outputs, b.outputs)
