@@ -2,8 +2,8 @@
 
     python tools/gallery.py
 
-Needs scikit-learn. Tests compare the lines of RepDL with what the examples print now; those of torch alone are of the
-machine that ran this.
+Needs scikit-learn and transformers. Tests compare the lines of RepDL with what the examples print now; those of torch
+alone are of the machine that ran this.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import torch
 
 ROOT = Path(__file__).parents[1]
 INTO = ROOT / "docs/gallery"
-PRINTED = "reproducible_ops", "mnist_training", "one_seed", "models", "loss_curves"
+PRINTED = "reproducible_ops", "mnist_training", "one_seed", "models", "loss_curves", "same_logits"
 RUNS = [
     ("torch alone", "AVX2, 1 thread", {"ATEN_CPU_CAPABILITY": "avx2"}, ["--plain", "--threads", "1"]),
     ("torch alone", "AVX2, 2 threads", {"ATEN_CPU_CAPABILITY": "avx2"}, ["--plain", "--threads", "2"]),
@@ -52,6 +52,7 @@ def main() -> None:
     INTO.mkdir(exist_ok=True)
     for example in PRINTED:
         (INTO / f"{example}.txt").write_text(printed(example))
+    (INTO / "same_logits_plain.txt").write_text(printed("same_logits", "--plain"))
     command = [sys.executable, str(ROOT / "benchmarks/processor.py")]
     processor = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
     about = {"processor": processor, "torch": torch.__version__}
