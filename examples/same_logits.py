@@ -15,6 +15,7 @@ import argparse
 import logging
 import os
 from collections.abc import Iterator
+from importlib import import_module
 from inspect import signature
 from typing import Any
 
@@ -30,28 +31,24 @@ SEQUENCES, TOKENS, WORDS = 5, 24, 160
 
 def models() -> Iterator[tuple[str, torch.nn.Module]]:
     """Small models with initial values, by name and attention."""
-    from transformers import LlamaConfig, LlamaForCausalLM, MixtralConfig, MixtralForCausalLM
-
-    sizes = {
+    t: Any = import_module("transformers")
+    sizes: dict[str, Any] = {
         "vocab_size": WORDS, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 3,
         "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 64,
     }  # fmt: skip
-    experts = {"num_local_experts": 4, "num_experts_per_tok": 2}
+    experts: dict[str, Any] = {"num_local_experts": 4, "num_experts_per_tok": 2}
     for attention in ("eager", "sdpa"):
-        yield f"Llama, {attention}", LlamaForCausalLM(LlamaConfig(**sizes, attn_implementation=attention))
-        yield (
-            f"Mixtral, {attention}",
-            MixtralForCausalLM(MixtralConfig(**sizes, **experts, attn_implementation=attention)),
-        )
+        llama = t.LlamaConfig(**sizes, attn_implementation=attention)
+        yield f"Llama, {attention}", t.LlamaForCausalLM(llama)
+        mixtral = t.MixtralConfig(**sizes, **experts, attn_implementation=attention)
+        yield f"Mixtral, {attention}", t.MixtralForCausalLM(mixtral)
 
 
 def in_parts(model: Any, ids: torch.Tensor, length: int) -> torch.Tensor:
     """Logits of so many tokens at a time, with the cache of those before."""
-    from transformers import DynamicCache
-
     # Newer releases of transformers have another name for it.
     name = "cache" if "cache" in signature(model.forward).parameters else "past_key_values"
-    cache = {name: DynamicCache(config=model.config)}
+    cache = {name: import_module("transformers").DynamicCache(config=model.config)}
     return torch.cat([model(part, **cache, use_cache=True).logits for part in ids.split(length, 1)], 1)
 
 
