@@ -43,9 +43,15 @@ def _spelled(value: Any) -> str:
         return "_"
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(map(_spelled, value))}]"
-    if isinstance(value, torch.Generator) or callable(value):
-        return type(value).__name__
+    if isinstance(value, (torch.Generator, torch.ScriptObject)) or callable(value):
+        return type(value).__name__  # others have the address of this run in their text
     return repr(value)
+
+
+def comes_later(name: str) -> bool:
+    """Whether an op, by its name, returns before its outputs are there: a collective that others wait for."""
+    namespace, _, plain = name.partition(".")
+    return namespace in ("c10d", "_c10d_functional") and not plain.startswith("wait")
 
 
 def read_arguments(text: str, tensors: list[torch.Tensor]) -> tuple[list[Any], dict[str, Any]]:
@@ -86,4 +92,4 @@ def _value(node: ast.expr, tensors: Iterator[torch.Tensor]) -> Any:
     raise ValueError(f"{ast.unparse(node)} is not known")
 
 
-__all__ = ["outputs_of", "read_arguments", "spelled_arguments", "tensors_of"]
+__all__ = ["comes_later", "outputs_of", "read_arguments", "spelled_arguments", "tensors_of"]

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from repdl.records.calls import comes_later
 from repdl.records.entries import Entry, Tensor
 from repdl.records.file import Record, read
 from repdl.records.narrower import narrower
@@ -32,6 +33,12 @@ class Finding:
     b: Entry | None = None
     count: int = 1
     """Of `extra`: how many entries."""
+
+    @property
+    def step(self) -> int:
+        """Of the first entry."""
+        entry = self.a or self.b
+        return 0 if entry is None else entry.step
 
     def as_json(self) -> dict[str, Any]:
         """For `repdl diff --json`."""
@@ -121,6 +128,7 @@ class _Walk:
         self._found = found
         self._kinds = [list(map(_kind, record.entries)) for record in (found.a, found.b)]
         self._drawn_apart = False
+        self._parted: set[tuple[int, str]] = set()  # step and module of entries that differ
         self._values = Values(found.a.path), Values(found.b.path)
         # Of a and of b: what each entry has as outputs, by number.
         self._outputs: tuple[dict[int, Entry], dict[int, Entry]] = ({}, {})
@@ -162,6 +170,7 @@ class _Walk:
             return
         for entry in entries:
             self._outputs[side == "b"][entry.number] = entry
+            self._parted.add((entry.step, entry.module))
             if side == "a":
                 self._found.states[entry.number] = "first"
         self._drawn_apart |= any(entry.generator for entry in entries)
@@ -181,6 +190,7 @@ class _Walk:
             self._found.findings.append(Finding(*found, a, b))
         if found is not None or self._found.consequences > before:
             self._found.states[a.number] = "follows" if found is None else "first"
+            self._parted.add((a.step, a.module))
 
     def _difference(self, a: Entry, b: Entry) -> tuple[str, str] | None:
         outputs = _differ(a.outputs, b.outputs)
@@ -200,7 +210,7 @@ class _Walk:
         if outside is not None:
             what = self._shown(a.inputs, b.inputs, [outside])
             return "input", f"{_title(a)}: an input differs: {what}, and {self._since(a, b, outside)}"
-        explained = a.kind == "module" and any(_holds(a, finding.a or finding.b) for finding in self._found.findings)
+        explained = a.kind == "module" and self._has_parted(a)
         if outputs and not inputs and a.generator == b.generator and not explained:
             same = "inputs agree" + "".join(_strides(a.inputs, b.inputs))
             return a.kind, f"{_title(a)}: {same}, and outputs differ: {self._shown(a.outputs, b.outputs, outputs)}"
@@ -217,9 +227,14 @@ class _Walk:
         found = None if first is None or second is None else apart(first, second)
         return "" if found is None else f" ({found.text()})"
 
+    def _has_parted(self, module: Entry) -> bool:
+        """Whether something in a module, or in one below it, has differed in this step."""
+        inside = f"{module.module}." if module.module else ""
+        return any(step == module.step and f"{name}.".startswith(inside) for step, name in self._parted)
+
     def _is_from_outside(self, a: Tensor, b: Tensor) -> bool:
         """Whether an input that differs has no maker, or not what its maker made."""
-        if a.maker is None and b.maker is None:
+        if (a.maker is None and b.maker is None) or self._collective(a, b) is not None:
             return not self._found.findings
         return any(
             tensor.maker is not None
@@ -228,19 +243,23 @@ class _Walk:
             for known, tensor in zip(self._outputs, (a, b))
         )
 
+    def _collective(self, a: Tensor, b: Tensor) -> Entry | None:
+        """The collective that made a tensor, which had not come when its entry was written."""
+        for tensor, known in zip((a, b), self._outputs):
+            maker = None if tensor.maker is None else known.get(tensor.maker[0])
+            if maker is not None and comes_later(maker.name):
+                return maker
+        return None
+
     def _since(self, a: Entry, b: Entry, i: int) -> str:
+        came = self._collective(a.inputs[i], b.inputs[i])
+        if came is not None:
+            return f"it came by {_title(came)}, from the other ranks"
         for entry, known in ((a, self._outputs[0]), (b, self._outputs[1])):
             maker = entry.inputs[i].maker
             if maker is not None and maker[0] in known:
                 return f"something outside torch's dispatcher wrote it after {_title(known[maker[0]])}"
         return "no recorded op made it"
-
-
-def _holds(module: Entry, entry: Entry | None) -> bool:
-    """Whether an entry is of a module or below it."""
-    if entry is None or entry.phase != module.phase:
-        return False
-    return not module.module or f"{entry.module}.".startswith(f"{module.module}.")
 
 
 def _differ(a: tuple[Tensor, ...], b: tuple[Tensor, ...]) -> list[int]:

@@ -53,6 +53,8 @@ def environment() -> dict[str, Any]:
         "deterministic": torch.are_deterministic_algorithms_enabled(),
         "float32 products": torch.get_float32_matmul_precision(),
         "variables": {name: os.environ[name] for name in VARIABLES if name in os.environ},
+        "rank": os.environ.get("RANK"),
+        "world size": os.environ.get("WORLD_SIZE"),
         "commit": _commit(),
     }
 

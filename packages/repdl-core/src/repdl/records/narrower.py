@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 
 from repdl.records.entries import LEVELS, Entry
@@ -14,7 +15,8 @@ def narrower(record: Record, entry: Entry | None) -> str | None:
     program, level = facts.get("program"), facts.get("level")
     if entry is None or not program or level not in LEVELS or facts.get("values"):
         return None
-    command = ["repdl", "record", "-o", f"{record.path.stem}.op{record.path.suffix}"]
+    name = re.sub(r"\.rank\d+$", "", record.path.stem)
+    command = ["repdl", "record", "-o", f"{name}.op{record.path.suffix}"]
     command += ["--enable"] if facts.get("enabled") else []
     command += ["--steps", f"{entry.step}:{entry.step + 1}"]
     # A module's own inputs may differ by what its parameters were before: their ops are in no module.

@@ -21,12 +21,13 @@ from torch.utils.data import dataloader
 
 from repdl.audit.location import Modules, SourceLocation, current_node, here, sequence_number
 from repdl.errors import ArgumentError
-from repdl.records.calls import outputs_of, spelled_arguments, tensors_of
+from repdl.records.calls import comes_later, outputs_of, spelled_arguments, tensors_of
 from repdl.records.entries import LEVELS, Entry, Tensor
 from repdl.records.environment import environment
 from repdl.records.file import Writer
 from repdl.records.hashing import digest_of_bytes, fast_digest
 from repdl.records.makers import Makers
+from repdl.records.ranks import own_path
 from repdl.records.values import Keeper, beside
 from repdl.tensors.raw import dtype_name, raw_bytes
 
@@ -59,7 +60,8 @@ def record(
     the backward passes that it begins; other threads are not.
 
     Args:
-        path: the file, which is written anew.
+        path: the file, which is written anew. Each process that a launcher such as torchrun has started as one of
+            several ranks writes its own, `a.rank0.repdl` where the path is `a.repdl`; no collective is added.
         level: "op" notes every op below autograd, with digests of its inputs and outputs; "module" the inputs and
             outputs of each call of a module; "step" the parameters after each step of an optimizer. Each has what the
             coarser ones have.
@@ -77,6 +79,7 @@ def record(
         raise ArgumentError(f"record: level is {level!r}, expected {', '.join(map(repr, LEVELS))}")
     shown = None if steps is None else [steps.start, steps.stop, steps.step]
     facts = {"level": level, "only": only, "steps": shown, "values": values, "program": list(program)}
+    path = own_path(path)
     writer = Writer(path, environment() | facts)
     error = ""
     try:
@@ -198,7 +201,7 @@ class _Recorder:
             number = self._add(
                 "op", name, phase=phase, module=location.module, file=_near(location.file), line=location.line,
                 arguments=spelled_arguments(args, kwargs), generator=generator, inputs=inputs,
-                outputs=tuple(map(self._noted, outputs)),
+                outputs=tuple(map(self._unread if comes_later(name) else self._noted, outputs)),
             )  # fmt: skip
             self._made(outputs, number, not getattr(op, "is_view", False))
         return result
@@ -227,6 +230,10 @@ class _Recorder:
         strided = tensor.layout is torch.strided
         strides = None if not strided or tensor.is_contiguous() else tuple(tensor.stride())
         return Tensor(dtype_name(tensor), tuple(tensor.shape), self._digest(tensor), maker, strides)
+
+    def _unread(self, tensor: torch.Tensor) -> Tensor:
+        """Of a tensor that something else may write meanwhile."""
+        return Tensor(dtype_name(tensor), tuple(tensor.shape), None)
 
     def _digest(self, tensor: torch.Tensor) -> str | None:
         if tensor.layout is torch.sparse_coo:
