@@ -44,6 +44,7 @@ class TestCpu(ParityTests):
     backend = "cpu"
     settings = [nullcontext, partial(running, BEST, 1), partial(running, BEST, 7), *OTHERS]
     for_contracts = [partial(running, BEST, 3)]
+    whole = False  # the class below is
 
 
 @pytest.mark.nightly

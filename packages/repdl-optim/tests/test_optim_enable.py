@@ -121,8 +121,9 @@ def test_enable__every_optimizer_of_torch_with_each_of_its_options(name: str) ->
             found = {
                 way: stepped(name, torch.optim, options | flags, torch.float32) for way, flags in ways(name).items()
             }
-            with repdl.use_backend("reference"):
-                found["reference"] = stepped(name, torch.optim, options | ways(name)["single"], torch.float32)
+            if not options:  # it takes seconds, and the parity suites compare each step with it
+                with repdl.use_backend("reference"):
+                    found["reference"] = stepped(name, torch.optim, ways(name)["single"], torch.float32)
             if hasattr(repdl.optim, name):
                 found["repdl.optim"] = stepped(name, repdl.optim, options, torch.float32)
         for way, result in found.items():

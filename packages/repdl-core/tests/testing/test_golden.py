@@ -14,7 +14,8 @@ OTHERS = [name for name, row in repdl.backends().items() if row.error is None an
 
 
 def in_a_parity_suite(case: Case) -> bool:
-    """Whether a backend that is installed runs the case: its parity suite compares the reference's bits, too."""
+    """Whether a backend that is installed runs the case: its parity suite compares the reference's bits, too, those of
+    derived cases at night."""
     return any(case.op in implementations(get_backend(name)) and covers(case, name) for name in OTHERS)
 
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from repdl.registry import OPS
-from repdl.registry.backend import Backend, get_backend, register_backend, unregister_backend
+from repdl.registry.backend import BACKENDS, Backend, get_backend, register_backend, unregister_backend
 from repdl.testing import CONTRACTS, ODD_CONTRACTS, Case, cases, uniform
 from repdl.testing.environment import DIRECTIONS, can_flush
 from repdl.testing.parity import ParityTests, check_settings
@@ -108,6 +108,23 @@ class Trusting(Suite):
 def test_parity_suite__recorded_bits_are_trusted(calls: list[str]) -> None:
     Trusting().test_parity__op([CASE])
     assert calls == [*ODD_CONTRACTS]
+
+
+class Brief(Suite):
+    whole = False
+
+
+@pytest.mark.parametrize(
+    ("dtype", "expected"),
+    [(None, (*CONTRACTS, *ODD_CONTRACTS)), (torch.float64, ODD_CONTRACTS), (torch.bfloat16, ())],
+)
+def test_parity_suite__derived_cases_of_a_brief_suite(
+    calls: list[str], dtype: torch.dtype | None, expected: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(type(BACKENDS), "has_kernel", lambda *call: True)  # float64, too
+    case = next(case for case in cases("sum") if case.op == "sum" and case.derived is dtype)
+    Brief().test_parity__op([case])
+    assert calls == [*expected]
 
 
 def test_parity_suite__trusted_bits_that_differ(calls: list[str]) -> None:

@@ -1,8 +1,8 @@
 """torch's optimizers whose steps on lists round by another formula than those of single tensors.
 
 torch chooses a step on lists by itself for parameters on a GPU, so that a CPU and a GPU would differ. While
-`repdl.enable()` holds, these optimizers take the step of single tensors for lists too: one result for each way. That
-of Adafactor is RepDL's own.
+`repdl.enable()` holds, these optimizers take the step of a tensor by itself for lists too: one result for each way.
+That of Adafactor is RepDL's own.
 """
 
 from __future__ import annotations

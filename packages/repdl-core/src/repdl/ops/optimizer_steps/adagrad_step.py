@@ -25,7 +25,7 @@ With p the parameter, g the gradient, s the element of state_sums. The optimizer
 3. `s = s + g * g`.
 4. `p = p + (g / (sqrt(s) + rounded(eps))) * rounded(-lr)`.
 
-It is torch's step of single tensors, and its fused one, written with `add`, `addcmul` and `addcdiv` of
+It is torch's step of a tensor by itself, and its fused one, written with `add`, `addcmul` and `addcdiv` of
 `elementwise.md`. That of lists (`foreach`) multiplies g by -lr before it divides.
 """,
     cases={

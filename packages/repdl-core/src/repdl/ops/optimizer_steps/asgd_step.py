@@ -23,9 +23,9 @@ With p the parameter, g the gradient, a the element of axs:
 3. `p = fma(g, rounded(-eta), p * rounded(1 - lambd * eta))`.
 4. If mu is 1: `a = p`; else `a = a + (p - a) * rounded(mu)`.
 
-It is torch's step of single tensors, written with `mul`, `add` and `sub` of `elementwise.md`. That of lists (`foreach`)
-adds `lambd * p` to the gradient in place of the first product. The optimizer computes eta and mu of the next step in
-double, with a correctly rounded power, and keeps them in torch's default dtype:
+It is torch's step of a tensor by itself, written with `mul`, `add` and `sub` of `elementwise.md`. That of lists
+(`foreach`) adds `lambd * p` to the gradient in place of the first product. The optimizer computes eta and mu of the
+next step in double, with a correctly rounded power, and keeps them in torch's default dtype:
 `eta = lr / ((1 + lambd * lr * step) ** alpha)` and `mu = 1 / max(1, step - t0)`.
 """,
     cases={

@@ -33,7 +33,7 @@ each step, is kept in torch's default dtype.
 6. `p = p + (g / d) * rounded(-grad_lr)`.
 7. `p = p + (m / d) * rounded(-exp_avg_lr)`.
 
-It is torch's step of single tensors, written with `mul`, `add`, `lerp`, `addcmul`, `div`, `sqrt` and `addcdiv` of
+It is torch's step of a tensor by itself, written with `mul`, `add`, `lerp`, `addcmul`, `div`, `sqrt` and `addcdiv` of
 `elementwise.md`. That of lists (`foreach`) divides the root by a root.
 """,
     cases={

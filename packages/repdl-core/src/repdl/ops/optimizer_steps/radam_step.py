@@ -32,8 +32,8 @@ double, with correctly rounded powers, `bias_correction = 1 - beta ** step`, `rh
 6. If rect is not 0: `r = (r * ((1 / (sqrt(v) + rounded(eps))) * rounded(sqrt(bias_correction2)))) * rounded(rect)`.
 7. `p = p - r`.
 
-It is torch's step of single tensors, written with `mul`, `add`, `lerp`, `addcmul`, `div`, `sqrt` and `reciprocal` of
-`elementwise.md`. That of lists (`foreach`) multiplies m by one quotient.
+It is torch's step of a tensor by itself, written with `mul`, `add`, `lerp`, `addcmul`, `div`, `sqrt` and `reciprocal`
+of `elementwise.md`. That of lists (`foreach`) multiplies m by one quotient.
 """,
     cases={
         "options": {
