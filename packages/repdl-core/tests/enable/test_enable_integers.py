@@ -358,3 +358,38 @@ def test_enable__numbers_of_8_bits_become_integers(name: str) -> None:
                 assert torch.equal(found.to(torch.int64), expected.to(torch.int64)), made
         assert torch.equal(x.to(torch.uint64).view(torch.int64), wide.to(torch.uint64).view(torch.int64))
         assert torch.equal(x.to(torch.bool), wide != 0)
+
+
+def _with_a_number(name: str, value: float, dtype: torch.dtype, into: bool) -> tuple[str, torch.Tensor]:
+    """What comes of a method that writes, or of the function with `out`: its error, or the tensor."""
+    input = torch.tensor([1, 0, 1], dtype=dtype)
+    try:
+        result = getattr(torch, name.strip("_"))(input, value, out=input) if into else getattr(input, name)(value)
+    except Exception as error:
+        return type(error).__name__, input
+    return "", result
+
+
+WRITES = [name for name in dir(torch.Tensor) if name.endswith("_") and not name.startswith("_")]
+WRITES += ["__iand__", "__ior__", "__ixor__", "__ilshift__", "__irshift__", "__ifloordiv__", "__imod__"]
+DRAWS = {"bernoulli_", "cauchy_", "exponential_", "geometric_", "log_normal_", "normal_", "random_", "uniform_"}
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.bool])
+def test_enable__numbers_where_a_tensor_is_written(dtype: torch.dtype) -> None:
+    """`x ^= 1` reaches an op whose second argument is a tensor, of which Python gets the number."""
+    names = sorted({*WRITES} - DRAWS)
+    calls = [(name, value, into) for name in names for value in (1, 2) for into in (False, True)]
+    calls = [call for call in calls if not call[2] or hasattr(torch, call[0].strip("_"))]
+    expected = [_with_a_number(name, value, dtype, into) for name, value, into in calls]
+    with repdl.enabled():
+        found = [_with_a_number(name, value, dtype, into) for name, value, into in calls]
+    compared = 0
+    for call, (plain_error, plain), (error, result) in zip(calls, expected, found):
+        if error != "UnsupportedError":
+            assert error == plain_error, call
+            assert isinstance(result, torch.Tensor) is isinstance(plain, torch.Tensor), call
+            if isinstance(result, torch.Tensor):
+                assert torch.equal(result, plain), call
+            compared += not error
+    assert compared > 40

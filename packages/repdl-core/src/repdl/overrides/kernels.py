@@ -113,7 +113,7 @@ def of_op(name: str, keys: Keys, refusals: Refusals) -> Iterator[Kernel]:
         yield from found
         return
     if not found and not is_composed(name, keys.device):
-        found = [(name, keys.below, TorchKernel(overload(name), keys.below).boxed, True)]
+        found = [(name, keys.below, TorchKernel(overload(name), keys.below).fast, True)]
     for _, key, function, with_keyset in found:
         _note_entered(function)
         if key != transforms.KEY:  # whose kernels call the op again
@@ -170,7 +170,7 @@ def _of(name: str, keys: Keys, refusals: Refusals) -> Iterator[Kernel]:
             conditional = repeats.last_stays(op, original, conditional)
         elif plain not in BY_PLACE:
             _note_entered(conditional)
-            conditional = guard("whole with results", original.boxed, conditional)
+            conditional = guard("whole with results", original.fast, conditional)
         yield name, below, conditional, True
     elif op_class not in (OpClass.MOVES, OpClass.EXACT):
         yield name, below, refusals.kernel(name, below, unknown(name) if op_class is None else REASONS[op_class]), True

@@ -61,6 +61,8 @@ class TorchKernel:
         self.boxed = self._next if self._after is not None else torch.library.get_kernel(op, place).call_boxed
         self._tensors = [i for i, a in enumerate(op._schema.arguments) if str(a.type) == "Tensor" and not a.kwarg_only]
         self._keys = _C.DispatchKeySet(place)
+        self.fast = self.boxed if len(self._tensors) < 2 else self.given
+        """`given`, or less where no argument of the op can be a number in a tensor's place."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._after is not None:
