@@ -61,11 +61,15 @@ def test_cli__shapes(
         with repdl.record(path, values=True, program=["train.py"]):
             torch.ones(2) * value
     torch.save({"x": torch.ones(2)}, tmp_path / "x.pt")
+    (tmp_path / "train.py").write_text("import torch\ntorch.optim.SGD([torch.nn.Parameter(torch.ones(2))]).step()\n")
+    program = str(tmp_path / "train.py")
+    assert main(["run", "--receipt", str(tmp_path / "run.json"), program]) == 0
     commands = {
         "checkpoint show": (["checkpoint", "show", after], 0),
         "checkpoint diff": (["checkpoint", "diff", before, after], 1),
         "diff": (["diff", *records], 1),
         "rerun": (["rerun", records[0], "--op", "0"], 0),
+        "verify": (["verify", str(tmp_path / "run.json")], 0),
         "digest": (["digest", str(tmp_path / "x.pt")], 0),
         "try": (["try", "--json", "program.py"], 1),
         "info": (["info"], 1),

@@ -28,15 +28,24 @@ _OPTIONAL = {
     "optim": "repdl-optim",
     "checkpoint": "repdl-core",
     "distributed": "repdl-core",
+    "receipts": "repdl-core",
     "records": "repdl-core",
 }
 
-_OF_MODULES = {"from_torch_module": "nn", "record": "records"}
+_OF_MODULES = {"from_torch_module": "nn", "receipt": "receipts", "record": "records"}
 """What parts have that `repdl` has too."""
 
 if TYPE_CHECKING:
-    from repdl import checkpoint as checkpoint, distributed as distributed, nn as nn, optim as optim, records as records
+    from repdl import (
+        checkpoint as checkpoint,
+        distributed as distributed,
+        nn as nn,
+        optim as optim,
+        receipts as receipts,
+        records as records,
+    )
     from repdl.nn import from_torch_module as from_torch_module
+    from repdl.receipts import receipt as receipt
     from repdl.records import record as record
 else:
 

@@ -93,6 +93,10 @@ class RecordError(RepDLError, RuntimeError):
     """A record of a run that can't be written or read."""
 
 
+class ReceiptError(RepDLError, RuntimeError):
+    """A receipt that can't be written, is none, or was edited."""
+
+
 class UnavailableError(BackendError):
     """What a backend raises while it is loaded that this machine has no device for: it is not broken."""
 

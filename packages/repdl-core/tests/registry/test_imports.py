@@ -60,6 +60,7 @@ audit
 overrides
 compiling
 checkpoint launcher records
+receipts
 extend cli
 __main__
 """

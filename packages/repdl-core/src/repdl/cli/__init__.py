@@ -271,9 +271,13 @@ def run(args: argparse.Namespace) -> int:
         return 2
     if args.command == "run" and args.is_quiet and args.ranks is None:
         raise NotBegunError("--quiet is for ranks other than 0, expected --ranks beside it")
+    if args.command == "run" and args.every is not None and args.receipt is None:
+        raise NotBegunError("--every is for receipts, expected --receipt beside it")
+    if args.command == "run" and args.ranks is not None and args.receipt is not None:
+        raise NotBegunError("--receipt is for one process, expected no --ranks beside it")
     if args.command == "run" and args.ranks is not None and (ended := launch(args.ranks, args.is_quiet)) is not None:
         return ended
-    if args.command in ("run", "record", "check", "golden") and (status := chosen_backend()):
+    if args.command in ("run", "record", "verify", "check", "golden") and (status := chosen_backend()):
         return status
     if args.command == "info":
         return info(args.json)
@@ -299,6 +303,10 @@ def run(args: argparse.Namespace) -> int:
         from repdl.cli import records
 
         return getattr(records, {"rerun": "again", "try": "trial"}.get(args.command, args.command))(args)
+    if args.command == "verify" or (args.command == "run" and args.receipt is not None):
+        from repdl.cli import receipts
+
+        return getattr(receipts, args.command)(args)
     if args.command == "run":
         run_program(args.program, args.arguments, args.is_module, args.contract, args.on_uncovered)
         return 0

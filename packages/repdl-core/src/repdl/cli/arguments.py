@@ -161,7 +161,23 @@ def parser() -> argparse.ArgumentParser:
         "--quiet", dest="is_quiet", action="store_true",
         help="with --ranks: show what rank 0 prints only, and the last lines of a rank that fails",
     )  # fmt: skip
+    one.add_argument(
+        "--receipt", metavar="FILE", type=Path,
+        help="write what it trains, step by step, which `repdl verify` compares with another execution",
+    )  # fmt: skip
+    one.add_argument(
+        "--every", metavar="N", type=positive,
+        help="with --receipt: hash parameters and the optimizer's state each N steps; default: 1",
+    )  # fmt: skip
     _program(one)
+    one = command(
+        "verify", "execute the program of a receipt again, and compare it step by step",
+        "On any machine: `repdl run --receipt FILE` wrote it. The first step that differs is named, and the program is "
+        "stopped there. Exits with 0 if every step agrees, 1 if one or a file of the program differs, and 2 if the "
+        "receipt was edited or the program can't be executed.",
+    )  # fmt: skip
+    one.add_argument("file", metavar="FILE", type=Path, help="the receipt")
+    one.add_argument("--steps", metavar="N", type=positive, help="only the first N steps; default: all")
     _records(command)
     return top
 

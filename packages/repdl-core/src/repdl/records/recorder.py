@@ -116,7 +116,7 @@ class _Recorder:
             handles.append(torch.nn.modules.module.register_module_forward_hook(self._module_called))  # type: ignore[arg-type]
         for handle in handles:
             stack.callback(handle.remove)
-        stack.enter_context(_patched(_LOADER, "__next__", self._loading))
+        stack.enter_context(patched(_LOADER, "__next__", self._loading))
         if level == "op":
             stack.enter_context(_Ops(self))
 
@@ -137,14 +137,14 @@ class _Recorder:
 
     def _end_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         self._in_optimizer = False
-        with self._lock, _unseen():
+        with self._lock, unseen():
             parameters = [p for group in optimizer.param_groups for p in group["params"]]
             self._add("step", type(optimizer).__name__, outputs=tuple(map(self._noted, parameters)))
             self._step += 1
             self._writer.flush()
 
     def _module_called(self, module: torch.nn.Module, args: Any, output: Any) -> None:
-        with self._lock, _unseen():
+        with self._lock, unseen():
             path = here(self._modules, False).module
             if self._wanted(path):
                 own = (*module.parameters(recurse=False), *module.buffers(recurse=False))
@@ -155,13 +155,13 @@ class _Recorder:
 
     def _loading(self, load: Callable[..., Any]) -> Callable[..., Any]:
         def loaded(iterator: Any) -> Any:
-            with _unseen():  # as the ops of workers
+            with unseen():  # as the ops of workers
                 batch = load(iterator)
-            with self._lock, _unseen():
+            with self._lock, unseen():
                 location, name = here(self._modules, False), type(iterator).__name__.strip("_")
                 tensors = tensors_of(batch)
                 noted = tuple(map(self._noted, tensors))
-                number = self._add("data", name, file=_near(location.file), line=location.line, outputs=noted)
+                number = self._add("data", name, file=near(location.file), line=location.line, outputs=noted)
                 self._made(tensors, number, True)
             return batch
 
@@ -199,7 +199,7 @@ class _Recorder:
         phase = "optimizer" if self._in_optimizer else "backward" if node is not None else "forward"
         with self._lock:
             number = self._add(
-                "op", name, phase=phase, module=location.module, file=_near(location.file), line=location.line,
+                "op", name, phase=phase, module=location.module, file=near(location.file), line=location.line,
                 arguments=spelled_arguments(args, kwargs), generator=generator, inputs=inputs,
                 outputs=tuple(map(self._unread if comes_later(name) else self._noted, outputs)),
             )  # fmt: skip
@@ -274,14 +274,14 @@ class _Ops(TorchDispatchMode):
 
 
 @contextmanager
-def _unseen() -> Iterator[None]:
+def unseen() -> Iterator[None]:
     """What RepDL computes of a tensor for itself is not recorded."""
     with torch.utils._python_dispatch._disable_current_modes(), torch.no_grad():
         yield
 
 
 @contextmanager
-def _patched(owner: Any, name: str, around: Callable[[Any], Any]) -> Iterator[None]:
+def patched(owner: Any, name: str, around: Callable[[Any], Any]) -> Iterator[None]:
     before = getattr(owner, name)
     setattr(owner, name, around(before))
     try:
@@ -297,7 +297,7 @@ def _has_storage(tensor: torch.Tensor) -> bool:
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
-def _near(file: str) -> str:
+def near(file: str) -> str:
     """A path from the working directory, or the folder where Python finds the module: two people have it elsewhere."""
     if not os.path.isabs(file):
         return file
@@ -306,4 +306,4 @@ def _near(file: str) -> str:
     return os.path.relpath(file, base) if base else file
 
 
-__all__ = ["record"]
+__all__ = ["near", "patched", "record", "unseen"]

@@ -1,0 +1,108 @@
+"""Executing the program of a receipt again, and comparing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+
+from repdl.errors import ReceiptError
+from repdl.receipts.statement import LEVEL, Receipt, Step, read
+from repdl.receipts.watching import Watcher, code
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What came of an execution."""
+
+    receipt: Receipt
+    steps: int
+    """How many were compared and agree."""
+    difference: str | None
+    """Where the first one that does not is, None if all do."""
+    code: tuple[str, ...] = ()
+    """Files that are others than those of the receipt."""
+
+    @property
+    def status(self) -> int:
+        """0: all steps agree; 1: one differs, or a file does."""
+        return int(self.difference is not None or bool(self.code))
+
+    def lines(self) -> list[str]:
+        """For people."""
+        signed = (
+            f"{self.receipt.signatures} signatures, which are not checked" if self.receipt.signatures else "unsigned"
+        )
+        found = [f"receipt: {' '.join(self.receipt.program)}, {len(self.receipt.steps)} steps, {LEVEL}, {signed}"]
+        found += [f"another file: {name}" for name in self.code]
+        found += [f"{self.steps} steps agree"]
+        return found + ([f"first difference: {self.difference}"] if self.difference else [])
+
+
+class _Stopped(BaseException):
+    """Ends a program that is executed again. No Exception, which programs catch."""
+
+
+def verify(path: str | os.PathLike[str], execute: Callable[[Receipt], None], steps: int | None = None) -> Verdict:
+    """Execute the program of a receipt again, and compare it step by step.
+
+    Args:
+        path: the receipt.
+        execute: runs the program of a receipt in this process, with torch's ops reproducible under its contract.
+        steps: how many steps are executed; default: all.
+
+    Returns:
+        what agrees, and the first difference. The program is stopped there.
+
+    Raises:
+        ReceiptError: if the file is no receipt, or was edited.
+    """
+    known = read(path)
+    wanted = len(known.steps) if steps is None else min(steps, len(known.steps))
+    agreed, differences = 0, []
+
+    def compare(step: Step) -> None:
+        nonlocal agreed
+        expected = known.steps[step.step] if step.step < len(known.steps) else None
+        said = _difference(expected, step)
+        if said is not None:
+            differences.append(said)
+            raise _Stopped
+        agreed += 1
+        if agreed == wanted < len(known.steps):
+            raise _Stopped
+
+    watcher = Watcher(known.every, compare)
+    with ExitStack() as stack:
+        watcher.hook(stack)
+        try:
+            execute(known)
+        except _Stopped:
+            pass
+        except SystemExit as error:
+            if error.code not in (None, 0):
+                raise ReceiptError(f"verify: the program ended with {error.code} after {agreed} steps") from error
+    if not differences and agreed < wanted:
+        differences.append(f"the program ended after {agreed} steps, the receipt has {len(known.steps)}")
+    if not differences and wanted == len(known.steps) and watcher.state() != known.final:
+        differences.append("the parameters at the end, after the last step")
+    now = code()
+    others = tuple(name for name, digest in known.code.items() if now.get(name) != digest)
+    return Verdict(known, agreed, differences[0] if differences else None, others)
+
+
+def _difference(expected: Step | None, found: Step) -> str | None:
+    """What of a step differs, in the order in which it is a cause."""
+    if expected is None:
+        return f"step {found.step}: the receipt has no such step"
+    mine, theirs = asdict(expected), asdict(found)
+    names = {
+        "data": "the batches that were loaded before it", "optimizer": "the optimizer",
+        "settings": "a hyperparameter of the optimizer", "state": "parameters or the optimizer's state after it",
+    }  # fmt: skip
+    wrong = [text for name, text in names.items() if mine[name] != theirs[name]]
+    return f"step {found.step}: {' and '.join(wrong)}" if wrong else None
+
+
+__all__ = ["Verdict", "verify"]

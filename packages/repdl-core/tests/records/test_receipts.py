@@ -1,0 +1,217 @@
+"""Receipts: an execution of the same program agrees, and whatever was changed is named by its step."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import repdl
+from repdl.cli import main
+from repdl.errors import ArgumentError, ReceiptError
+from repdl.receipts import Receipt, read, receipt, verify
+from repdl.receipts.statement import links, write
+
+STEPS, EVERY = 6, 2
+
+
+def train(change: str = "", at: int = 3) -> None:
+    """A model after some steps; `change` says what is otherwise in step `at`."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.Dropout(0.25), torch.nn.Linear(8, 3))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    data = torch.utils.data.TensorDataset(torch.randn(STEPS * 4, 6), torch.arange(STEPS * 4) % 3)
+    order = [*range(STEPS * 4)]
+    if change == "batch":
+        order[4 * at], order[4 * at + 4] = order[4 * at + 4], order[4 * at]
+    for i, (x, y) in enumerate(torch.utils.data.DataLoader(data, batch_size=4, sampler=order)):
+        if i == at and change == "rate":
+            optimizer.param_groups[0]["lr"] = 1.0001e-2
+        if i == at and change == "bit":
+            weight = model[0].weight.detach().view(torch.int32)
+            weight[1, 2] ^= 1
+        if i == at and change == "omitted":
+            continue
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+    if change == "last":
+        with torch.no_grad():
+            model[0].bias[0] = 1.0
+
+
+def executed(change: str = "") -> Callable[[Receipt], None]:
+    def execute(known: Receipt) -> None:
+        with repdl.enabled(known.contract):
+            train(change)
+
+    return execute
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("receipts") / "run.json"
+    with repdl.enabled(), receipt(path, EVERY, ["train.py"]):
+        train()
+    return path
+
+
+def test_receipt__what_it_says(path) -> None:
+    found = read(path)
+    assert [step.step for step in found.steps] == [*range(STEPS)]
+    assert [step.state is not None for step in found.steps] == [i % EVERY == EVERY - 1 for i in range(STEPS)]
+    assert all(len(step.data) == 1 for step in found.steps) and len({step.data for step in found.steps}) == STEPS
+    assert found.contract == "v1" and found.signatures == 0 and found.environment["torch"] == torch.__version__
+    envelope = json.loads(path.read_text())
+    assert envelope.keys() == {"payload", "payloadType", "signatures"}
+    statement = json.loads(base64.b64decode(envelope["payload"]))
+    assert statement["_type"] == "https://in-toto.io/Statement/v1"
+    assert statement["subject"][0]["digest"]["sha256"] == found.final
+    assert statement["predicate"]["level"] == "re-executable: any machine"
+
+
+@pytest.mark.parametrize("isa", [None, "baseline"])
+def test_verify__every_step_agrees(path, isa) -> None:
+    if isa is None:
+        verdict = verify(path, executed())
+    else:
+        with pytest.importorskip("repdl_cpu").use_isa(isa):
+            verdict = verify(path, executed())
+    assert (verdict.status, verdict.steps, verdict.difference) == (0, STEPS, None)
+    assert "unsigned" in verdict.lines()[0]
+
+
+CHANGES = {
+    "batch": (3, "step 3: the batches that were loaded before it"),
+    "rate": (3, "step 3: a hyperparameter of the optimizer"),
+    "bit": (3, "step 3: parameters or the optimizer's state after it"),
+    "omitted": (3, "step 3: the batches that were loaded before it"),
+    "last": (STEPS, "the parameters at the end, after the last step"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_verify__what_was_changed_is_named(change, path) -> None:
+    steps, text = CHANGES[change]
+    verdict = verify(path, executed(change))
+    assert verdict.status == 1 and verdict.steps == steps and str(verdict.difference).startswith(text)
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_verify__a_receipt_of_another_run(change, tmp_path: Path) -> None:
+    """The same the other way round: the changed run has written the receipt."""
+    with repdl.enabled(), receipt(tmp_path / "run.json", EVERY):
+        train(change)
+    assert verify(tmp_path / "run.json", executed()).status == 1
+
+
+def test_verify__some_steps(path) -> None:
+    verdict = verify(path, executed("last"), 4)
+    assert (verdict.status, verdict.steps) == (0, 4)
+    assert verify(path, executed("batch"), 3).status == 0 and verify(path, executed("batch"), 4).status == 1
+
+
+def test_verify__another_contract(path) -> None:
+    def sequential(known: Receipt) -> None:
+        with repdl.enabled("sequential"):
+            train()
+
+    assert str(verify(path, sequential).difference).startswith("step 1: parameters")
+
+
+def edited(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    envelope = json.loads(path.read_text())
+    statement = json.loads(base64.b64decode(envelope["payload"]))
+    change(statement)
+    envelope["payload"] = base64.b64encode(json.dumps(statement).encode()).decode()
+    path.write_text(json.dumps(envelope))
+
+
+@pytest.mark.parametrize(
+    "field", ["settings", "state", "data", "contract", "program", "every", "chain", "order", "less"]
+)
+def test_read__edited(field, path, tmp_path: Path) -> None:
+    copy = tmp_path / "run.json"
+    copy.write_text(path.read_text())
+
+    def change(statement: dict[str, Any]) -> None:
+        predicate = statement["predicate"]
+        changes: dict[str, Callable[[], object]] = {
+            "settings": lambda: predicate["steps"][2].update(settings="00"),
+            "state": lambda: predicate["steps"][1].update(state=None),
+            "data": lambda: predicate["steps"][0].update(data=[]),
+            "contract": lambda: predicate.update(contract="sequential"),
+            "program": lambda: predicate.update(program=["other.py"]),
+            "every": lambda: predicate.update(every=3),
+            "chain": lambda: predicate.update(chain="0" * 64),
+            "order": lambda: predicate["steps"].reverse(),
+            "less": lambda: predicate["steps"].pop(),
+        }
+        changes[field]()
+
+    edited(copy, change)
+    with pytest.raises(ReceiptError, match="was edited: its chain is not that of its steps"):
+        read(copy)
+
+
+def test_verify__a_chain_that_was_computed_anew(path, tmp_path: Path) -> None:
+    """Whoever edits a step and the chain is found by the execution."""
+    known = read(path)
+    steps = [*known.steps[:3], type(known.steps[3])(3, "AdamW", known.steps[2].settings, ("00",), known.steps[3].state)]
+    steps += known.steps[4:]
+    chain = links(known.program, known.contract, known.every, steps)[-1]
+    write(tmp_path / "run.json", Receipt(**{**vars(known), "steps": steps, "chain": chain}))
+    verdict = verify(tmp_path / "run.json", executed())
+    assert (verdict.steps, verdict.difference) == (3, "step 3: the batches that were loaded before it")
+    final = Receipt(**{**vars(known), "final": "0" * 64})
+    write(tmp_path / "run.json", final)
+    assert str(verify(tmp_path / "run.json", executed()).difference).startswith("the parameters at the end")
+
+
+def test_receipt__errors(tmp_path: Path) -> None:
+    with pytest.raises(ReceiptError, match="expected `repdl.enable"), receipt(tmp_path / "a"):
+        pass
+    with repdl.enabled():
+        with pytest.raises(ReceiptError, match="no optimizer has made a step"), receipt(tmp_path / "a"):
+            pass
+        with pytest.raises(ArgumentError, match="every is 0"), receipt(tmp_path / "a", 0):
+            pass
+        with pytest.raises(ReceiptError, match="can't be written"), receipt(tmp_path / "none" / "a"):
+            train()
+    assert [*tmp_path.iterdir()] == []
+    (tmp_path / "text").write_text("{}")
+    with pytest.raises(ReceiptError, match="no receipt of this version"):
+        read(tmp_path / "text")
+    with pytest.raises(ReceiptError, match="can't be read"):
+        read(tmp_path / "none")
+
+
+def test_receipt__commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    program = "import sys; sys.path.insert(0, {!r})\nimport helper, test_receipts\ntest_receipts.train(*sys.argv[1:])\n"
+    (tmp_path / "helper.py").write_text("number = 1\n")
+    (tmp_path / "program.py").write_text(program.format(str(Path(__file__).parent)))
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+
+    def said(status: int, *command: str) -> str:
+        whole = [sys.executable, "-m", "repdl", *command]
+        done = subprocess.run(whole, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == status, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    said(0, "run", "--receipt", "run.json", "--every", "3", "program.py", "rate")
+    assert {"program.py", "helper.py"} <= read(tmp_path / "run.json").code.keys()
+    assert "6 steps agree" in said(0, "verify", "run.json")
+    (tmp_path / "helper.py").write_text("number = 2\n")
+    assert "another file: helper.py" in said(1, "verify", "run.json", "--steps", "2")
+    assert main(["run", "--every", "3", "program.py"]) == 2
+    assert "expected --receipt beside it" in capsys.readouterr().err
+    assert main(["verify", str(tmp_path / "none.json")]) == 2
+    assert "can't be read" in capsys.readouterr().err
