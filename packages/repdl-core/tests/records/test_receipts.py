@@ -186,6 +186,9 @@ def test_receipt__errors(tmp_path: Path) -> None:
             pass
         with pytest.raises(ReceiptError, match="can't be written"), receipt(tmp_path / "none" / "a"):
             train()
+        with pytest.raises(SystemExit), receipt(tmp_path / "a"):
+            train()
+            raise SystemExit(3)
     assert [*tmp_path.iterdir()] == []
     (tmp_path / "text").write_text("{}")
     with pytest.raises(ReceiptError, match="no receipt of this version"):
@@ -195,7 +198,9 @@ def test_receipt__errors(tmp_path: Path) -> None:
 
 
 def test_receipt__commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    program = "import sys; sys.path.insert(0, {!r})\nimport helper, test_receipts\ntest_receipts.train(*sys.argv[1:])\n"
+    program = (
+        "import sys; sys.path.insert(0, {!r})\nimport helper, test_receipts as t\nsys.exit(t.train(*sys.argv[1:]))\n"
+    )
     (tmp_path / "helper.py").write_text("number = 1\n")
     (tmp_path / "program.py").write_text(program.format(str(Path(__file__).parent)))
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}

@@ -32,7 +32,7 @@ class Watcher:
     """Tells the steps that optimizers make in this process."""
 
     def __init__(self, every: int, told: Callable[[Step], None]) -> None:
-        self._every, self._told = every, told
+        self.every, self._told = every, told
         self._data: list[str] = []
         self._optimizers: dict[int, Optimizer] = {}  # those that made a step, in the order of their first
         self.steps = 0
@@ -51,7 +51,7 @@ class Watcher:
         self._optimizers.setdefault(id(optimizer), optimizer)
         number, self.steps = self.steps, self.steps + 1
         with unseen():
-            state = digest(_state(optimizer)) if self.steps % self._every == 0 else None
+            state = digest(_state(optimizer)) if self.steps % self.every == 0 else None
             settings = digest(_settings(optimizer))
         data, self._data = tuple(self._data), []
         self._told(Step(number, type(optimizer).__name__, settings, data, state))
@@ -99,14 +99,26 @@ def receipt(path: str | os.PathLike[str], every: int = 1, program: Sequence[str]
         raise ReceiptError("receipt: torch's ops are not reproducible, expected `repdl.enable()` before it")
     contract, steps = str(get_contract()), list[Step]()
     watcher = Watcher(every, steps.append)
-    with ExitStack() as stack:
-        watcher.hook(stack)
-        yield
+    try:
+        with ExitStack() as stack:
+            watcher.hook(stack)
+            yield
+    except SystemExit as ended:  # as of `sys.exit(main())`
+        if ended.code not in (None, 0):
+            raise
+        _write(path, program, contract, watcher, steps)
+        raise
+    _write(path, program, contract, watcher, steps)
+
+
+def _write(
+    path: str | os.PathLike[str], program: Sequence[str], contract: str, watcher: Watcher, steps: list[Step]
+) -> None:
     if not steps:
         raise ReceiptError("receipt: no optimizer has made a step, expected one that trains")
-    facts = environment()
-    chain = links(program, contract, every, steps)[-1]
-    write(path, Receipt(list(program), contract, every, code(), facts, steps, watcher.state(), chain))
+    chain = links(program, contract, watcher.every, steps)[-1]
+    found = code(), environment(), steps, watcher.state()
+    write(path, Receipt(list(program), contract, watcher.every, *found, chain))
 
 
 def code() -> dict[str, str]:
