@@ -56,6 +56,9 @@ def test_page__of_a_difference(base, tmp_path: Path) -> None:
     assert [state for state, _, _ in steps] == ["", "", "", "first", "follows", "follows"]
     assert sum(int(differ) for _, _, differ in steps) == len(found.states) == found.consequences + len(found.findings)
     assert {found.states[e.number] for e in found.a.entries if e.number in found.states} == {"first", "follows"}
+    columns = [int(x) for x in re.findall(r'<rect x="(\d+)"', text)]
+    width = -(-len(found.a.entries) // 400)
+    assert (columns[0], columns[-1]) == tuple(number // width for number in (min(found.states), max(found.states)))
     assert re.search(r'class="first"><code>last</code> \d+ of \d+ differ', text)
     assert re.search(r'class="follows"><code>first</code> \d+ of \d+ differ', text)
 

@@ -83,12 +83,12 @@ def _width(entries: int) -> int:
     return max(1, -(-entries // _COLUMNS))
 
 
-def _drift(states: Sequence[str]) -> Iterator[tuple[int, bool]]:
-    """Of each column the percentage that differs, and whether a difference begins there."""
+def _drift(states: Sequence[str]) -> Iterator[tuple[int, int, bool]]:
+    """Of each column its number, the percentage that differs, and whether a difference begins there."""
     width = _width(len(states))
-    for begin in range(0, len(states), width):
+    for column, begin in enumerate(range(0, len(states), width)):
         part = states[begin : begin + width]
-        yield round(100 * sum(state != EQUAL for state in part) / len(part)), FIRST in part
+        yield column, round(100 * sum(state != EQUAL for state in part) / len(part)), FIRST in part
 
 
 def _modules(states: Sequence[tuple[Entry, str]]) -> list[Module]:
