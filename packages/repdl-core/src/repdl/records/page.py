@@ -50,7 +50,7 @@ def page(found: Comparison, most: int = 20) -> str:
     Args:
         most: how many differences are written out.
     """
-    from jinja2 import Environment  # torch depends on it
+    from jinja2 import Environment
 
     states = [(entry, found.states.get(entry.number, EQUAL)) for entry in found.a.entries]
     template = Environment(autoescape=True, trim_blocks=True).from_string(
