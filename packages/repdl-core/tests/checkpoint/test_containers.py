@@ -135,6 +135,6 @@ def test_containers__what_can_not_be_read(files, tmp_path: Path, capsys: pytest.
 
 def test_containers__without_the_library(files, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "safetensors", None)
-    with pytest.raises(CheckpointError, match="`pip install safetensors` to read it"):
+    with pytest.raises(CheckpointError, match="`pip install safetensors` reads it"):
         load_container(files["a.safetensors"])
     assert repdl.digest(load_container(files["a.pt"])) == repdl.digest(state())

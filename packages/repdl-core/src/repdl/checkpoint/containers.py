@@ -67,7 +67,7 @@ def _file(path: Path) -> Any:
     except CheckpointError:
         raise
     except ImportError as error:
-        raise CheckpointError(f"digest: {path} is of safetensors: `pip install safetensors` to read it") from error
+        raise CheckpointError(f"digest: {path} is of safetensors: `pip install safetensors` reads it") from error
     except Exception as error:  # whatever unpickling, and the two libraries, may raise
         first = str(error).strip().splitlines()[:1]
         raise CheckpointError(f"digest: {path} can't be read: {type(error).__name__}: {''.join(first)}") from error
