@@ -111,6 +111,13 @@ def test_diff__nests() -> None:
     assert len([*unequal(*negative)]) == 1
 
 
+def test_diff__sparse_tensors_are_not_passed_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, value in (("a.pt", 1.0), ("b.pt", 2.0)):
+        torch.save({"x": torch.tensor([0.0, value]).to_sparse()}, tmp_path / name)
+    assert main(["diff", str(tmp_path / "a.pt"), str(tmp_path / "b.pt")]) == 2
+    assert "x has layout torch.sparse_coo, expected plain strided tensors" in capsys.readouterr().err
+
+
 def test_containers__what_can_not_be_read(files, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "text").write_text("no container")
     (tmp_path / "empty").mkdir()

@@ -205,7 +205,7 @@ def test_run__ranks_that_are_no_number(capsys: pytest.CaptureFixture[str], monke
     for text in ("0", "-1", "two", "2.5"):
         with pytest.raises(SystemExit, match="2"):
             main(["run", f"--ranks={text}", "train.py"])
-        assert f"argument --ranks: {text!r} ranks, expected 1 or more" in capsys.readouterr().err
+        assert f"argument --ranks: {text!r}, expected 1 or more" in capsys.readouterr().err
     assert main(["run", "--quiet", "train.py"]) == 2
     assert "--quiet is for ranks other than 0, expected --ranks beside it" in capsys.readouterr().err
     for name, value in _environment(0, 3).items():

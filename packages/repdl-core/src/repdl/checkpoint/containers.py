@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,13 +61,10 @@ def _folder(path: Path) -> dict[str, Any]:
 
 
 def _file(path: Path) -> Any:
-    ways: dict[bool, Callable[[Path], Any]] = {True: _of_safetensors, False: _of_torch}
     try:
-        return ways[_is_safetensors(path)](path)
+        return _of_safetensors(path) if _is_safetensors(path) else _of_torch(path)
     except CheckpointError:
         raise
-    except ImportError as error:
-        raise CheckpointError(f"digest: {path} is of safetensors: `pip install safetensors` reads it") from error
     except Exception as error:  # whatever unpickling, and the two libraries, may raise
         first = str(error).strip().splitlines()[:1]
         raise CheckpointError(f"digest: {path} can't be read: {type(error).__name__}: {''.join(first)}") from error
@@ -80,8 +77,10 @@ def _is_safetensors(path: Path) -> bool:
 
 
 def _of_safetensors(path: Path) -> Any:
-    from safetensors import safe_open
-
+    try:
+        from safetensors import safe_open
+    except ImportError as error:
+        raise CheckpointError(f"digest: {path} is of safetensors: `pip install safetensors` reads it") from error
     with safe_open(path, "pt") as opened:
         return {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 - it is no mapping
 
@@ -106,12 +105,19 @@ def unequal(a: Any, b: Any, path: str = "") -> Iterator[Unequal]:
 
     Args:
         a, b: as of `load_container`.
+
+    Raises:
+        CheckpointError: for tensors that are not strided, or are quantised.
     """
+    for tensor in (a, b):
+        if isinstance(tensor, torch.Tensor) and (tensor.layout is not torch.strided or tensor.is_quantized):
+            what = "is quantised" if tensor.is_quantized else f"has layout {tensor.layout}"
+            raise CheckpointError(f"diff: {path or 'the tensor'} {what}, expected plain strided tensors")
     if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
         shown = [f"{dtype_name(t)}{list(t.shape)}" for t in (a, b)]
         if shown[0] != shown[1]:
             yield Unequal(path, f"{shown[0]} in a, {shown[1]} in b")
-        elif a.layout is torch.strided and b.layout is torch.strided and (found := apart(a, b)):
+        elif found := apart(a, b):
             yield Unequal(path, f"{shown[0]}, {found.text()}")
     elif isinstance(a, Mapping) and isinstance(b, Mapping):
         for key in [*a, *(key for key in b if key not in a)]:

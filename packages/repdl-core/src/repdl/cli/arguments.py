@@ -52,10 +52,10 @@ def recorded_contract(text: str) -> str:
     return contract_name(text)
 
 
-def number_of_ranks(text: str) -> int:
+def positive(text: str) -> int:
     """A positive integer, for the parser."""
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} ranks, expected 1 or more")
+        raise argparse.ArgumentTypeError(f"{text!r}, expected 1 or more")
     return int(text)
 
 
@@ -154,7 +154,7 @@ def parser() -> argparse.ArgumentParser:
         "An op that is not reproducible raises an error, which names it and its line.", json=False,
     )  # fmt: skip
     one.add_argument(
-        "--ranks", metavar="M", type=number_of_ranks,
+        "--ranks", metavar="M", type=positive,
         help="run as M ranks of torch.distributed, which this process begins, or the processes of torchrun together",
     )  # fmt: skip
     one.add_argument(
@@ -193,13 +193,6 @@ def _program(one: argparse.ArgumentParser) -> None:
 
 END = 1 << 62
 """More steps than a program has."""
-
-
-def positive(text: str) -> int:
-    """A positive integer, for the parser."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r}, expected 1 or more")
-    return int(text)
 
 
 def range_of_steps(text: str) -> range:
