@@ -119,6 +119,22 @@ def test_verify__some_steps(path) -> None:
     assert verify(path, executed("batch"), 3).status == 0 and verify(path, executed("batch"), 4).status == 1
 
 
+def test_verify__a_program_that_ends_itself_by_any_error(path) -> None:
+    def guarded(known: Receipt) -> None:
+        try:
+            executed("batch")(known)
+        except BaseException:
+            raise SystemExit(1) from None
+
+    assert str(verify(path, guarded).difference).startswith("step 3: the batches")
+
+    def broken(known: Receipt) -> None:
+        raise SystemExit(4)
+
+    with pytest.raises(ReceiptError, match="the program ended with 4 after 0 steps"):
+        verify(path, broken)
+
+
 def test_verify__another_contract(path) -> None:
     def sequential(known: Receipt) -> None:
         with repdl.enabled("sequential"):
