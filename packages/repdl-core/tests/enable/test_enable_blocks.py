@@ -14,7 +14,7 @@ from enabling import same, values
 import repdl
 from repdl import ops
 from repdl.errors import ArgumentError, ContractError, UnsupportedError
-from repdl.overrides import switch
+from repdl.overrides import kernels, switch
 
 
 def test_enable__nothing_is_left_behind() -> None:
@@ -81,6 +81,17 @@ def test_enable__a_session_that_fails_leaves_the_outer_one(monkeypatch: pytest.M
         with pytest.raises(UnsupportedError):
             x.lgamma()
     x.lgamma()
+
+
+def test_enable__a_later_block_finds_what_the_first_one_has_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    with repdl.enabled():
+        pass
+    found: list[str] = []
+    of_op = kernels.of_op
+    monkeypatch.setattr(kernels, "of_op", lambda name, *given: found.append(name) or of_op(name, *given))
+    with repdl.enabled():
+        pass
+    assert 0 < len([name for name in found if name.startswith("aten::")]) < 10  # somebody has put kernels into these
 
 
 def test_enable__blocks_of_threads_overlap() -> None:

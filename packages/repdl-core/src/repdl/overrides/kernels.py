@@ -29,7 +29,7 @@ from repdl.overrides.binding import bound, for_each, in_place, into
 from repdl.overrides.conversions import NAMES as CONVERSIONS, defined
 from repdl.overrides.functions import functions
 from repdl.overrides.refusal import Refusals
-from repdl.overrides.torchs import ABOVE, BELOW, TorchKernel, is_composed, overload
+from repdl.overrides.torchs import BELOW, UNREACHED, TorchKernel, is_composed, overload
 from repdl.registry import OPS
 from repdl.registry.aten import Override
 from repdl.registry.schema import LIBRARIES
@@ -79,7 +79,7 @@ class Found:
 
     def __init__(self) -> None:
         others = (key.split("/") for key in torch.library._impls)
-        changed = ((namespace, name) for namespace, name, key, *_ in others if key not in (ABOVE, BELOW))
+        changed = ((namespace, name) for namespace, name, key, *_ in others if key not in UNREACHED)
         self._changed = {f"aten::{name}" for namespace, name in changed if namespace == "aten"}
         self._here: dict[_Key, list[Kernel]] = {}
 

@@ -7,6 +7,7 @@ memory then: the kernel of another op, perhaps, and calls that.
 
 from __future__ import annotations
 
+import functools
 from collections import deque
 from typing import Any
 
@@ -19,7 +20,12 @@ _kept: deque[list[Any]] = deque(maxlen=_SESSIONS)
 
 def kernel_handle(name: str, key: str) -> Any:
     """What keeps the kernel alive that an op has at a key of the dispatcher now."""
-    return _C._dispatch_get_computed_kernel_for_dispatch_key(name, _C._dispatch_key_parse(key))
+    return _C._dispatch_get_computed_kernel_for_dispatch_key(name, _key(key))
+
+
+@functools.cache
+def _key(name: str) -> Any:
+    return _C._dispatch_key_parse(name)
 
 
 def release_later(kernels: list[Any]) -> None:

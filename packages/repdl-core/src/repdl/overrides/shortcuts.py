@@ -35,7 +35,7 @@ from repdl.callcache import (
 )
 from repdl.dynamo import set_dynamo_skip
 from repdl.generators.lock import ForkLock
-from repdl.overrides.torchs import ABOVE, BELOW
+from repdl.overrides.torchs import UNREACHED
 
 _WITH_NUMBERS = {
     "add": "add add_ __add__ __radd__ __iadd__",
@@ -53,8 +53,6 @@ _METHODS = _WITH_NUMBERS | {
     **{name: name for name in ("amax", "bmm", "maximum", "mean", "minimum", "mm", "pow", "softmax", "sum")},
     "matmul": "matmul __matmul__",
 }
-_UNREACHED = frozenset({"Meta", ABOVE, BELOW})
-"""Keys of the dispatcher that calls of tensors with memory do not come to, where no converted model is called."""
 _made: dict[str, Any] = {}
 """Shortcuts by the name of the method, for the life of the process: what they have recorded stays."""
 _put: set[str] = set()
@@ -69,7 +67,7 @@ class Shortcuts:
 
     def __init__(self) -> None:
         others = (key.split("/") for key in torch.library._impls if key.startswith("aten/"))
-        self._changed = {_op_of(name) for _, name, key in others if key not in _UNREACHED}
+        self._changed = {_op_of(name) for _, name, key in others if key not in UNREACHED}
 
     def put_in(self) -> None:
         """All, but of ops into which somebody has put a kernel, which may come before ours."""
@@ -98,7 +96,7 @@ class Shortcuts:
     def take_out_of(self, op: str, key: str) -> None:
         """Those of an op of torch's dispatcher, for which somebody has put a kernel at a key."""
         namespace, _, name = op.partition("::")
-        if namespace == "aten" and key not in _UNREACHED:
+        if namespace == "aten" and key not in UNREACHED:
             _take_out(_METHODS.get(_op_of(name), "").split())
 
 

@@ -13,6 +13,8 @@ Function = Callable[..., Any]
 ABOVE, BELOW = "TESTING_ONLY_GenericMode", "Fake"
 """Keys of the dispatcher that no tensor has, above the transforms of torch.func and below autograd, which torch keeps
 for others and does not use itself: what is put there is met by the threads that include them alone (`within.py`)."""
+UNREACHED = frozenset({"Meta", ABOVE, BELOW})
+"""Keys of the dispatcher that calls of tensors with memory do not come to, where no converted model is called."""
 _BELOW = _C._dispatch_key_parse(BELOW)
 _BOTH = _C.DispatchKeySet(_C._dispatch_key_parse(ABOVE)) | _C.DispatchKeySet(_BELOW)
 
@@ -109,4 +111,4 @@ def _whole(value: int, dtypes: tuple[torch.dtype, ...]) -> torch.Tensor:
 
 _DTYPES = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
 
-__all__ = ["ABOVE", "BELOW", "TorchKernel", "forget_kernels", "is_composed", "is_within", "overload"]
+__all__ = ["ABOVE", "BELOW", "UNREACHED", "TorchKernel", "forget_kernels", "is_composed", "is_within", "overload"]
