@@ -15,8 +15,6 @@ from functools import cached_property, partial
 from typing import Any, ClassVar
 from unittest import SkipTest
 
-import torch
-
 from repdl.registry import OPS, implementations
 from repdl.registry.backend import get_backend
 from repdl.registry.families import families, family_of
@@ -59,9 +57,8 @@ class ParityTests:
     for a suite beside another one, which has run it."""
 
     whole: ClassVar[bool] = True
-    """Whether cases that are made of others in another dtype run as those do. Else their recorded bits are taken for
-    the reference's, and those of 16 bits, which are computed as float32, run under the recorded contracts only: for a
-    suite beside one that is whole."""
+    """Whether cases that are made of others in another dtype run as those do. Else they run under the recorded
+    contracts only, and their recorded bits are taken for the reference's: for a suite beside one that is whole."""
 
     def pytest_generate_tests(self, metafunc: Any) -> None:
         """The parameter `of_op`: the cases of an op as they are written, or as they are made of those in a dtype.
@@ -93,7 +90,7 @@ class ParityTests:
         golden = family_of(case.op).golden()
         recorded = None if golden is None else golden.get(str(case))
         is_brief = bool(recorded) and case.derived is not None and not self.whole
-        odd = () if is_brief and case.derived in (torch.float16, torch.bfloat16) else ODD_CONTRACTS
+        odd = () if is_brief else ODD_CONTRACTS
         for contract in (*CONTRACTS, *odd) if OPS[case.op].has_order else CONTRACTS[:1]:
             trusted = recorded.get(contract) if recorded and (is_brief or self.trusts_recorded) else None
             expected = _Expected(case, contract, trusted)
