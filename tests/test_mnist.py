@@ -103,7 +103,7 @@ def test_mnist__isa_and_threads(tmp_path: Path, contract: str, isa: str, threads
 
 @has_mnist
 @has_initial_bits
-@pytest.mark.parametrize("contract", ["v1", "sequential"])
+@pytest.mark.parametrize("contract", ["v1", pytest.param("sequential", marks=pytest.mark.nightly)])
 def test_mnist__reference_backend(contract: str) -> None:
     module = example()
     report: dict[str, Any] = {"after_steps": {}, "loss_at_steps": {}}

@@ -71,7 +71,7 @@ def test_environment__flush_denormal(family: str) -> None:
 
 
 ON_ISAS = [
-    pytest.param(isa, direction, marks=() if isa == BEST or i == j % 3 else pytest.mark.nightly)
+    pytest.param(isa, direction, marks=() if i == j % 3 else pytest.mark.nightly)
     for i, direction in enumerate(DIRECTIONS)
     for j, isa in enumerate(repdl_cpu.supported_isas())
 ]
@@ -80,14 +80,14 @@ ON_ISAS = [
 @pytest.mark.skipif(not DIRECTIONS, reason="rounding modes of this processor's ABI are not written down here")
 @pytest.mark.parametrize(("isa", "direction"), ON_ISAS)
 def test_environment__rounding_mode(isa: str, direction: str) -> None:
-    """Each thread sets the mode of its own: with one and with several on the best ISA, with several on the others."""
+    """Each thread sets the mode of its own: with one and with several."""
     before = repdl.settings.threads.state.threads
     prepared = [(case, case.make()) for case in cases() if covers(case, "cpu")]
     table = implementations(get_backend("cpu"))
     results: list[Any] = []
     try:
         with repdl_cpu.use_isa(isa), rounding(direction) as libm:
-            for threads in (1, 3) if isa == BEST else (3,):
+            for threads in (1, 3):
                 repdl.set_num_threads(threads)
                 for case, args in prepared:
                     given = copy.deepcopy(args) if OPS[case.op].mutates else args

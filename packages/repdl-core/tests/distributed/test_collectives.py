@@ -29,13 +29,13 @@ def test_collectives__in_small_pieces(world: int) -> None:
     assert ranks.run(calls.in_small_pieces, world) == [[]] * world
 
 
-@pytest.mark.parametrize("world", [2, 3])
+@pytest.mark.parametrize("world", [pytest.param(2, marks=pytest.mark.nightly), 3])
 def test_collectives__functional(world: int) -> None:
     assert ranks.run(calls.functional, world, 600) == [True] * world
     assert ranks.run(calls.functional, world, 60_000) == [True] * world
 
 
-@pytest.mark.parametrize("world", [2, 3])
+@pytest.mark.parametrize("world", [pytest.param(2, marks=pytest.mark.nightly), 3])
 def test_collectives__premultiplied_sums(world: int) -> None:
     assert ranks.run(calls.premultiplied, world) == [True] * world
 

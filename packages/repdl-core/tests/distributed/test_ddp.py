@@ -9,7 +9,7 @@ import ranks
 pytestmark = pytest.mark.skipif(not ranks.AVAILABLE, reason=ranks.NEEDS)
 
 
-@pytest.mark.parametrize("world", [2, 3, 4])
+@pytest.mark.parametrize("world", [3, *(pytest.param(world, marks=pytest.mark.nightly) for world in (2, 4))])
 def test_ddp__one_digest(world: int) -> None:
     found = ranks.run(ddp_programs.transports, world)[0]
     assert len(set(found)) == 1, dict(zip(ddp_programs.TRANSPORTS, found))
@@ -22,7 +22,7 @@ def test_ddp__torch_alone_has_several() -> None:
     assert len(set(ranks.run(ddp_programs.torch_alone, 3)[0])) > 1
 
 
-@pytest.mark.parametrize("world", [2, 3])
+@pytest.mark.parametrize("world", [pytest.param(2, marks=pytest.mark.nightly), 3])
 def test_ddp__programs(world: int) -> None:
     """Accumulation, batch normalisation, layers that are not used, gradients that travel in 16 bits."""
     found = ranks.run(ddp_programs.programs, world)[0]

@@ -105,7 +105,7 @@ def test_dtensors__plans_do_not_depend_on_the_hosts() -> None:
         assert _mesh_resources.num_devices_per_host("cuda") == 8
 
 
-@pytest.mark.parametrize("world", [1, 3])
+@pytest.mark.parametrize("world", [pytest.param(1, marks=pytest.mark.nightly), 3])
 def test_checkpoint__another_number_of_ranks(world: int, tmp_path: Path) -> None:
     saved = ranks.run(programs.checkpointed, 2, str(tmp_path), True, limit=280.0)
     assert ranks.run(programs.checkpointed, world, str(tmp_path), False, limit=280.0) == [saved[0]] * world

@@ -9,7 +9,7 @@ import wrong_ranks
 pytestmark = pytest.mark.skipif(not ranks.AVAILABLE, reason=ranks.NEEDS)
 
 
-@pytest.mark.parametrize("world", [2, 3])
+@pytest.mark.parametrize("world", [pytest.param(2, marks=pytest.mark.nightly), 3])
 def test_wrong_ranks__another_contract(world: int) -> None:
     for told in ranks.run(wrong_ranks.other_contract, world):
         assert told.startswith("RankError") and f"rank {world - 1} of the group differs from rank 0" in told, told
@@ -56,7 +56,7 @@ def test_wrong_ranks__wrong_pairs_are_found() -> None:
         assert "over 4 ranks" in told and "over 2 ranks" not in told, told
 
 
-@pytest.mark.parametrize("world", [2, 3])
+@pytest.mark.parametrize("world", [pytest.param(2, marks=pytest.mark.nightly), 3])
 def test_wrong_ranks__a_bucket_that_is_reduced_twice(world: int) -> None:
     for right, other in ranks.run(wrong_ranks.reduced_twice, world):
         assert right != other

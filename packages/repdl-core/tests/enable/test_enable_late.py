@@ -131,7 +131,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+@pytest.mark.parametrize("method", ["fork", "spawn", pytest.param("forkserver", marks=pytest.mark.nightly)])
 def test_enable__workers_are_enabled(tmp_path: Path, method: str) -> None:
     if method not in multiprocessing.get_all_start_methods():
         pytest.skip("not on this system")
@@ -198,7 +198,10 @@ def has_startup_file() -> bool:
     return any((Path(folder) / "repdl_enable.pth").exists() for folder in site.getsitepackages())
 
 
-@pytest.mark.parametrize("method", ["spawn", "forkserver", "pool", "torch", "subprocess"])
+@pytest.mark.parametrize(
+    "method",
+    ["spawn", "subprocess", *(pytest.param(way, marks=pytest.mark.nightly) for way in ("forkserver", "pool", "torch"))],
+)
 def test_run__every_process_is_enabled_from_its_first_line_on(tmp_path: Path, method: str) -> None:
     if method == "subprocess" and not has_startup_file():
         pytest.skip("repdl-core is not installed")
@@ -236,7 +239,7 @@ except repdl.errors.UnsupportedError as error:
 """
 
 
-@pytest.mark.parametrize("way", ["torch", "ctypes", "module"])
+@pytest.mark.parametrize("way", ["torch", *(pytest.param(w, marks=pytest.mark.nightly) for w in ("ctypes", "module"))])
 def test_enable__ops_of_libraries_that_are_loaded_later_are_refused(tmp_path: Path, way: str) -> None:
     library = Path(torch.__file__).parent / "lib/libaoti_custom_ops.so"
     if not library.exists():

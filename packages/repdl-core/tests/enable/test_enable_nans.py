@@ -331,7 +331,7 @@ def check(lengths: tuple[int, ...]) -> None:
 
 
 def test_enable__nan_does_not_depend_on_the_place() -> None:
-    check((9, 33))
+    check((33,))
 
 
 @needs_gpu

@@ -1,8 +1,8 @@
 """torch.library.opcheck: schema, autograd registration, fake kernel and dynamic shapes of every op.
 
-All cases of an op, one of them in bfloat16. Tracing with dynamic shapes takes most of the time: one op of each family
-is traced, the others in the nightly session. Cases with a NaN in the output or in a gradient are left out: opcheck
-compares two runs, and there NaN differs from NaN.
+Some cases of an op, one of them in bfloat16; all of them, and all traced with dynamic shapes, in the nightly session.
+One op of each family is traced here. Cases with a NaN in the output or in a gradient are left out: opcheck compares
+two runs, and there NaN differs from NaN.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ def has_nan(case: Case) -> bool:
     return any(bool(t.isnan().any()) for t in (*outputs, *grads) if t is not None and t.is_floating_point())
 
 
-def usable(op: str) -> Iterator[Case]:
+def usable(op: str, most: int | None = None) -> Iterator[Case]:
     """The preferred cases of an op first: the written ones, and the first one in bfloat16."""
     mine = [case for case in cases(OPS[op].family) if case.op == op]
     mine.sort(key=lambda case: PREFERRED.index(case.name) if case.name in PREFERRED else len(PREFERRED))
-    yield from (case for case in mine if case.derived is None and not has_nan(case))
+    yield from islice((case for case in mine if case.derived is None and not has_nan(case)), most)
     yield from islice((case for case in mine if case.derived is torch.bfloat16 and not has_nan(case)), 1)
 
 
@@ -65,7 +65,7 @@ def opcheck(case: Case, parts: Sequence[str]) -> None:
 
 @pytest.mark.parametrize("op", OURS)
 def test_opcheck__op(op: str) -> None:
-    found = list(usable(op))
+    found = list(usable(op, most=2))
     assert found, f"every case of {op} has a NaN"
     for number, case in enumerate(found):
         opcheck(case, PARTS if number == 0 and TRACED[OPS[op].family] == op else PARTS[:-1])
@@ -73,9 +73,9 @@ def test_opcheck__op(op: str) -> None:
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("op", OURS)
-def test_opcheck__dynamic_shapes_of_every_case(op: str) -> None:
+def test_opcheck__every_case(op: str) -> None:
     for case in usable(op):
-        opcheck(case, PARTS[-1:])
+        opcheck(case, PARTS)
 
 
 @pytest.mark.parametrize("op", OURS)
