@@ -101,6 +101,23 @@ def test_digest__buffers_that_are_not_saved_count() -> None:
     assert repdl.digest(net) != repdl.digest(other)
 
 
+@pytest.mark.parametrize("is_parameter", [True, False])
+def test_digest__every_name_of_a_shared_tensor_counts(is_parameter: bool) -> None:
+    """A copy, whose tensors are apart, has the same digest."""
+
+    def module(first: torch.Tensor, second: torch.Tensor) -> torch.nn.Module:
+        net = torch.nn.Module()
+        for name, tensor in (("first", first), ("second", second)):
+            if is_parameter:
+                net.register_parameter(name, tensor)
+            else:
+                net.register_buffer(name, tensor)
+        return net
+
+    x, y = (torch.nn.Parameter(uniform(1, 3)) for _ in range(2))
+    assert x is not y and repdl.digest(module(x, x)) == repdl.digest(module(x, y))
+
+
 def test_digest__optimizer() -> None:
     def trained(steps: int) -> torch.optim.Optimizer:
         net = model()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from itertools import permutations
 from typing import Any
 
 import pytest
@@ -85,6 +86,20 @@ def test_sparse_adam__backends_and_threads() -> None:
         repdl.set_num_threads(before)
         results.append(params)
         assert_same_bits(params, results[0], f"{backend}, {threads} threads")
+
+
+def test_sparse_adam__strides_do_not_count() -> None:
+    """Nor whether a parameter can be seen as a matrix of rows; its state has its strides."""
+    shape = (6, 4, 3)
+    plain = torch.nn.Parameter(uniform(1, *shape))
+    train(SparseAdam([plain], lr=0.1), [plain], range(4))
+    for order in permutations(range(3)):
+        back = [order.index(dim) for dim in range(3)]
+        param = torch.nn.Parameter(uniform(1, *shape).permute(order).contiguous().permute(back))
+        optimizer = SparseAdam([param], lr=0.1)
+        train(optimizer, [param], range(4))
+        assert_same_bits(param, plain, f"strides {param.stride()}")
+        assert optimizer.state[param]["exp_avg"].stride() == param.stride()
 
 
 def test_sparse_adam__state_dicts_to_and_from_torch() -> None:

@@ -73,6 +73,23 @@ def test_structure__values_come_back() -> None:
         assert same(there_and_back(value), value), repr(value)
 
 
+def test_structure__views_of_one_memory_that_differ_in_one_property() -> None:
+    """Each comes back as it was, however it is before or after the others; equal views share a tensor."""
+    x = torch.arange(16.0).reshape(4, 4)
+    z = torch.complex(x, x + 1)
+    views = [
+        *(x, x.t(), x[1:], x[:3], x[:, :3], x.view(torch.int32), x.reshape(2, 8), x[:2].as_strided((4, 4), (2, 1))),
+        *(z, z.conj(), z.t(), z.conj().imag, z.imag),
+    ]
+    for values in (views, views[::-1]):
+        found = there_and_back(values)
+        assert all(map(same, found, values))
+    for view in views:
+        encoder = Encoder()
+        encoder.encode("value", [view, view.detach()])
+        assert len(encoder.tensors) == 1
+
+
 def test_structure__tensors_of_every_dtype_and_layout(tmp_path: Path) -> None:
     """And safetensors' own reader finds the same."""
     torch.manual_seed(0)

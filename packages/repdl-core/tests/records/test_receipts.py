@@ -113,6 +113,32 @@ def test_verify__a_receipt_of_another_run(change, tmp_path: Path) -> None:
     assert verify(tmp_path / "run.json", executed()).status == 1
 
 
+HYPERPARAMETERS = {
+    "bool": (True, False),
+    "int": (1, 2),
+    "float": (0.1, 0.2),
+    "str": ("a", "b"),
+    "None": (None, 0.0),
+    "tensor": (torch.tensor(0.1), torch.tensor(0.2)),
+    "tuple": ((0.9, 0.999), (0.9, 0.99)),
+    "list": ([0.9, 0.999], [0.9, 0.99]),
+    "tuple of tensors": ((torch.tensor(0.9), 0.999), (torch.tensor(0.8), 0.999)),
+}
+
+
+@pytest.mark.parametrize("kind", HYPERPARAMETERS)
+def test_receipt__a_hyperparameter_of_every_kind(kind: str, tmp_path: Path) -> None:
+    found = []
+    for value in HYPERPARAMETERS[kind]:
+        optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(2))], lr=0.5)
+        optimizer.param_groups[0]["further"] = value
+        with repdl.enabled(), receipt(tmp_path / "run.json", EVERY):
+            optimizer.step()
+        (step,) = read(tmp_path / "run.json").steps
+        found.append(step.settings)
+    assert found[0] != found[1]
+
+
 def test_verify__some_steps(path) -> None:
     verdict = verify(path, executed("last"), 4)
     assert (verdict.status, verdict.steps) == (0, 4)
