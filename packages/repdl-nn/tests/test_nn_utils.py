@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import warnings
+from itertools import permutations
 
 import pytest
 import torch
@@ -14,6 +15,7 @@ from repdl import nn, ops
 from repdl.nn import utils
 from repdl.testing.compare import assert_same_bits
 
+FLOATS = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 SHAPES = ((7, 5), (300,), (), (2, 3, 4), (0, 3))
 
 
@@ -75,6 +77,14 @@ def test_clip_grad_norm__halves_and_several_dtypes():
     mixed = [*_parameters()[:2], *_parameters(torch.bfloat16)[:2]]
     assert utils.clip_grad_norm_(mixed, 1.0).dtype is torch.float32 and mixed[-1].grad.dtype is torch.bfloat16
     assert abs(utils.get_total_norm([p.grad for p in mixed]) - 1) < 0.01
+
+
+@pytest.mark.parametrize("dtypes", [*permutations(FLOATS, 2)], ids=str)
+def test_clip_grad_norm__dtype_is_promoted_in_any_order(dtypes):
+    grads = [torch.tensor([3.0, 4.0], dtype=dtype) for dtype in dtypes]
+    total, expected = utils.get_total_norm(grads), torch.nn.utils.get_total_norm(grads)
+    assert total.dtype is expected.dtype is torch.promote_types(*dtypes)
+    assert_same_bits(total, ops.vector_norm(torch.tensor([5.0, 5.0], dtype=total.dtype)))
 
 
 def test_clip_grad_norm__not_finite():

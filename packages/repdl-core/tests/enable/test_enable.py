@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import itertools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -232,6 +233,22 @@ def test_enable__scaled_gradients() -> None:
                 scaled(scaler, weight, factor)
         found.append((weight.detach(), scaler.get_scale()))
     assert same(found[0][0], found[1][0]) and found[0][1] == found[1][1]  # all numbers are powers of two
+
+
+def test_enable__scales_at_their_limits_are_torchs() -> None:
+    """A scale that would be infinite stays; one that is too small becomes 0. Factors of two round nothing."""
+
+    def updated(scale: float, tracker: int, found_inf: float) -> tuple[float, int]:
+        tensors = torch.tensor(scale), torch.tensor(tracker, dtype=torch.int32), torch.tensor(found_inf)
+        torch._amp_update_scale_(*tensors, 2.0, 0.5, 3)
+        return tensors[0].item(), int(tensors[1])
+
+    calls = list(itertools.product((2.0**-149, 1.0, 2.0**126, 2.0**127, 3e38, math.inf), (0, 1, 2, 3), (0.0, 1.0, 2.0)))
+    expected = [updated(*call) for call in calls]
+    with repdl.enabled():
+        found = [updated(*call) for call in calls]
+    assert found == expected
+    assert updated(3e38, 2, 0.0) == (float(torch.tensor(3e38)), 0)
 
 
 def test_enable__transforms() -> None:
