@@ -123,6 +123,28 @@ def test_special__in_every_small_case() -> None:
     assert sum(check(case, 1) for case in small(64)) > 40_000
 
 
+@pytest.mark.parametrize(
+    "number", [torch.nan, -torch.inf, -0.0, *(pytest.param(n, marks=pytest.mark.nightly) for n in (torch.inf, 3e38))]
+)
+def test_special__in_every_element(number: float) -> None:
+    """Sums of nothing but -0, the largest of nothing but -inf: what a chain or a window begins with is seen."""
+    count = 0
+    for case in small(4096):
+        args = [_filled(a, number) for a in case.args()]
+        try:
+            compared(case.op, args, f"{case}, {number} everywhere")
+        except OutOfRangeError:
+            continue
+        count += 1
+    assert count > 1000
+
+
+def _filled(argument: Any, number: float) -> Any:
+    """Other tensors, indices and masks, stay."""
+    is_float = isinstance(argument, Tensor) and argument.is_floating_point()
+    return torch.full_like(argument, number) if is_float else argument
+
+
 def test_special__in_normalisation() -> None:
     """At every position of small cases: a NaN that a sum makes of infinities, in vectors and behind them."""
     checked = [check(case, 1) for case in small(40) if OPS[case.op].family == "batch_norm"]
@@ -173,3 +195,17 @@ def test_special__sums_of_minus_zeros() -> None:
                 for given in (values, values.t().contiguous().t(), values.repeat(1, 2)[:, ::2]):
                     for dims in ([0], [1], [0, 1]):
                         compared("sum", [given, dims, False, "v1"], f"{what}, strides {given.stride()}, {dims}")
+
+
+def test_special__means_of_minus_zeros() -> None:
+    """Windows of one element and of several lanes of them, as many as a vector has and one more."""
+    for height in range(1, 10):
+        for width in range(1, 10):
+            for windows in (1, 9, 17):
+                starts, stops = [0, *range(windows)], [height, *range(width, width + windows)]
+                lengths = [height, *[width] * windows]
+                for dtype in (torch.float32, torch.float64):
+                    x = torch.full((1, 2, height, width + windows - 1), -0.0, dtype=dtype)
+                    for given in (x, x.to(memory_format=torch.channels_last)):
+                        what = f"{windows} windows of {height}x{width}, {dtype}, strides {given.stride()}"
+                        compared("avg_pool", [given, starts, stops, lengths, [1, windows], "v1"], what)
