@@ -62,6 +62,21 @@ def test_interpolate__positions_are_exact() -> None:
         assert result.tolist() == [(2 * i + 1) * 997 // (2 * count) for i in range(count)]
 
 
+def test_interpolate__positions_by_factors_are_exact() -> None:
+    """Factors near those for which there are shorter ways, too: outputs of twice the length that are not doubles."""
+    for length, tenths in itertools.product(range(1, 13), range(3, 41)):
+        factor = tenths / 10
+        x = torch.arange(float(length)).view(1, 1, -1)
+        count = int(length * factor)  # as torch
+        if count == 0:
+            continue
+        places = [min(int(i / Fraction(factor)), length - 1) for i in range(count)]
+        assert ops.interpolate(x, scale_factor=factor)[0, 0].tolist() == places, (length, factor)
+        halves = [min(int((i + Fraction(1, 2)) / Fraction(factor)), length - 1) for i in range(count)]
+        exact = ops.interpolate(x, scale_factor=factor, mode="nearest-exact")[0, 0].tolist()
+        assert exact == halves, (length, factor)
+
+
 @pytest.mark.parametrize("contract", ["v1", "sequential"])
 def test_interpolate__bilinear_is_the_formula_of_the_text(contract: str) -> None:
     x = uniform(1, 2, 3, 7, 6)
