@@ -20,7 +20,10 @@ PURE = ["packages/repdl-core", "packages/repdl-nn", "packages/repdl-optim"]
 NATIVE = {"cpu": "packages/repdl-cpu", "cuda": "packages/repdl-cuda"}
 WERROR = "cmake.define.CMAKE_COMPILE_WARNING_AS_ERROR=ON"
 """Here, and nowhere that a user builds: a new compiler has new warnings."""
-TEST_TOOLS = ["expecttest>=0.3", "pytest>=8", "pytest-xdist>=3.6", "hypothesis>=6", "gmpy2>=2.1", "safetensors>=0.4.3"]
+TEST_TOOLS = [
+    *("expecttest>=0.3", "pytest>=8", "pytest-xdist>=3.6", "hypothesis>=6", "gmpy2>=2.1"),
+    *("safetensors>=0.4.3", "cryptography>=42", "securesystemslib>=1.2"),
+]
 PACKAGING_TOOLS = ["hatchling>=1.26", "scikit-build-core>=1.1", "pybind11>=3.0", "cmake>=3.20", "ninja", "mypy>=1.13"]
 """What tests/ builds the distributions and the project of docs/extending.md with, and checks types."""
 DEV_TOOLS = ["cmake>=3.25", "ninja", "pybind11>=3.0", "tomli>=2"]

@@ -100,8 +100,8 @@ def test_packages__one_version_and_one_bound() -> None:
 def test_packages__imports_are_required(name: str) -> None:
     """What the sources import is a dependency; what the tests import, one of the extra `test`."""
     own = {name, "repdl-core" if name in ("repdl-nn", "repdl-optim") else name}
-    weights = ("weights",) if name == "repdl-core" else ()  # imported where such a file is read
-    for folder, extras in (("src", weights), ("tests", ("test",))):
+    later = ("weights", "signing") if name == "repdl-core" else ()  # imported where they are needed
+    for folder, extras in (("src", later), ("tests", ("test",))):
         allowed = {distribution(r) for r in requirements(name, *extras)} | own
         # repdl-core brings torch and numpy to everybody.
         allowed |= {distribution(r) for r in requirements("repdl-core")} if "repdl-core" in allowed else set()

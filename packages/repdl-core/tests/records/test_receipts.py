@@ -8,6 +8,8 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +19,11 @@ import torch
 import repdl
 from repdl.cli import main
 from repdl.errors import ArgumentError, ReceiptError
-from repdl.receipts import Receipt, read, receipt, verify
+from repdl.receipts import Receipt, check_signed, read, receipt, sign, signer_of, verify
 from repdl.receipts.statement import links, write
 
 STEPS, EVERY = 6, 2
+needs_signing = pytest.mark.skipif(find_spec("securesystemslib") is None, reason="no securesystemslib")
 
 
 def train(change: str = "", at: int = 3) -> None:
@@ -218,6 +221,110 @@ def test_verify__a_chain_that_was_computed_anew(path, tmp_path: Path) -> None:
     assert str(verify(tmp_path / "run.json", executed()).difference).startswith("the parameters at the end")
 
 
+ED25519, ECDSA, RSA = "ed25519", "ecdsa", "rsa"
+
+
+def key_files(folder: Path, name: str, kind: str = ED25519, password: str = "") -> tuple[Path, Path]:
+    """PEM files of a new private key, and of its public one."""
+    asymmetric = pytest.importorskip("cryptography.hazmat.primitives.asymmetric.ed25519")
+    from cryptography.hazmat.primitives import serialization as s
+    from cryptography.hazmat.primitives.asymmetric import ec, rsa
+
+    made = {
+        ED25519: asymmetric.Ed25519PrivateKey.generate,
+        ECDSA: lambda: ec.generate_private_key(ec.SECP256R1()),
+        RSA: lambda: rsa.generate_private_key(65537, 2048),
+    }[kind]()
+    hidden = s.BestAvailableEncryption(password.encode()) if password else s.NoEncryption()
+    private, public = folder / f"{name}.pem", folder / f"{name}_public.pem"
+    private.write_bytes(made.private_bytes(s.Encoding.PEM, s.PrivateFormat.PKCS8, hidden))
+    public.write_bytes(made.public_key().public_bytes(s.Encoding.PEM, s.PublicFormat.SubjectPublicKeyInfo))
+    return private, public
+
+
+@needs_signing
+@pytest.mark.parametrize("kind", [ED25519, ECDSA, RSA])
+def test_sign__is_checked_before_anything_is_executed(kind: str, path: Path, tmp_path: Path) -> None:
+    (mine, public), (_, other) = key_files(tmp_path, "mine", kind), key_files(tmp_path, "other", kind)
+    signed = tmp_path / "run.json"
+    signed.write_bytes(path.read_bytes())
+    sign(signed, signer_of(mine))
+    assert read(signed) == replace(read(path), signatures=1)
+    verdict = verify(signed, executed(), 1, [public])
+    assert verdict.status == 0 and f"signed by {public}" in verdict.lines()[0]
+    assert "1 signature that no --key was given for" in verify(signed, executed(), 1).lines()[0]
+
+    def never(known: Receipt) -> None:
+        raise AssertionError("executed")
+
+    for refused, keys in ((path, [public]), (signed, [other]), (signed, [public, other])):
+        with pytest.raises(ReceiptError, match="has no signature by"):
+            verify(refused, never, keys=keys)
+
+
+@needs_signing
+def test_sign__a_signature_is_of_one_receipt(path: Path, tmp_path: Path) -> None:
+    """Not of one with another program, step or end, even where the chain was computed anew."""
+    private, public = key_files(tmp_path, "mine")
+    signed, other = tmp_path / "run.json", tmp_path / "other.json"
+    signed.write_bytes(path.read_bytes())
+    sign(signed, signer_of(private))
+    signatures = json.loads(signed.read_text())["signatures"]
+    known = read(path)
+    steps = [*known.steps]
+    steps[2] = replace(steps[2], settings="0" * 64)
+    changed = [replace(known, program=["other.py"]), replace(known, steps=steps), replace(known, final="0" * 64)]
+    for edited in changed:
+        chain = links(edited.program, edited.contract, edited.every, edited.steps)[-1]
+        write(other, replace(edited, chain=chain))
+        assert read(other).chain == chain
+        other.write_text(json.dumps(json.loads(other.read_text()) | {"signatures": signatures}))
+        with pytest.raises(ReceiptError, match="is not of the receipt"):
+            check_signed(other, [public])
+    check_signed(signed, [public])
+
+
+@needs_signing
+def test_sign__several_keys_and_again(path: Path, tmp_path: Path) -> None:
+    (first, first_public), (second, second_public) = (key_files(tmp_path, name) for name in ("first", "second"))
+    signed = tmp_path / "run.json"
+    signed.write_bytes(path.read_bytes())
+    for key in (first, second, first):
+        sign(signed, signer_of(key))
+    assert read(signed).signatures == 2
+    check_signed(signed, [first_public, second_public])
+
+
+@needs_signing
+def test_sign__keys_that_do_not_sign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hidden, public = key_files(tmp_path, "hidden", password="word")
+    with pytest.raises(ReceiptError, match="REPDL_KEY_PASSWORD"):
+        signer_of(hidden)
+    monkeypatch.setenv("REPDL_KEY_PASSWORD", "other")
+    with pytest.raises(ReceiptError, match="REPDL_KEY_PASSWORD"):
+        signer_of(hidden)
+    monkeypatch.setenv("REPDL_KEY_PASSWORD", "word")
+    signer_of(hidden)
+    with pytest.raises(ReceiptError, match="is no private key in PEM"):
+        signer_of(public)
+    with pytest.raises(ReceiptError, match="can't be read"):
+        signer_of(tmp_path / "none.pem")
+    with pytest.raises(ReceiptError, match="is no public key in PEM"):
+        check_signed(_unsigned(tmp_path), [hidden])
+    with (
+        repdl.enabled(),
+        pytest.raises(ReceiptError, match="is no private key"),
+        receipt(tmp_path / "a.json", key=public),
+    ):
+        raise AssertionError("begun")
+
+
+def _unsigned(folder: Path) -> Path:
+    with repdl.enabled(), receipt(folder / "unsigned.json", EVERY):
+        train()
+    return folder / "unsigned.json"
+
+
 def test_receipt__errors(tmp_path: Path) -> None:
     with pytest.raises(ReceiptError, match="expected `repdl.enable"), receipt(tmp_path / "a"):
         pass
@@ -256,9 +363,15 @@ def test_receipt__commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     said(0, "run", "--receipt", "run.json", "--every", "3", "program.py", "rate")
     assert {"program.py", "helper.py"} <= read(tmp_path / "run.json").code.keys()
     assert "6 steps agree" in said(0, "verify", "run.json")
+    if find_spec("securesystemslib"):
+        (private, _), (_, other) = key_files(tmp_path, "mine"), key_files(tmp_path, "other")
+        said(0, "run", "--receipt", "signed.json", "--sign", private.name, "program.py")
+        assert "signed by mine_public.pem" in said(0, "verify", "signed.json", "--key", "mine_public.pem")
+        assert "no signature by other_public.pem" in said(2, "verify", "signed.json", "--key", other.name)
     (tmp_path / "helper.py").write_text("number = 2\n")
     assert "another file: helper.py" in said(1, "verify", "run.json", "--steps", "2")
-    assert main(["run", "--every", "3", "program.py"]) == 2
-    assert "expected --receipt beside it" in capsys.readouterr().err
+    for option in ("--every", "--sign"):
+        assert main(["run", option, "3", "program.py"]) == 2
+        assert "expected --receipt beside it" in capsys.readouterr().err
     assert main(["verify", str(tmp_path / "none.json")]) == 2
     assert "can't be read" in capsys.readouterr().err

@@ -271,8 +271,9 @@ def run(args: argparse.Namespace) -> int:
         return 2
     if args.command == "run" and args.is_quiet and args.ranks is None:
         raise NotBegunError("--quiet is for ranks other than 0, expected --ranks beside it")
-    if args.command == "run" and args.every is not None and args.receipt is None:
-        raise NotBegunError("--every is for receipts, expected --receipt beside it")
+    for option in ("every", "sign"):
+        if args.command == "run" and getattr(args, option) is not None and args.receipt is None:
+            raise NotBegunError(f"--{option} is for receipts, expected --receipt beside it")
     if args.command == "run" and args.ranks is not None and args.receipt is not None:
         raise NotBegunError("--receipt is for one process, expected no --ranks beside it")
     if args.command == "run" and args.ranks is not None and (ended := launch(args.ranks, args.is_quiet)) is not None:

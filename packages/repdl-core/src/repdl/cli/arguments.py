@@ -169,6 +169,10 @@ def parser() -> argparse.ArgumentParser:
         "--every", metavar="N", type=positive,
         help="with --receipt: hash parameters and the optimizer's state each N steps; default: 1",
     )  # fmt: skip
+    one.add_argument(
+        "--sign", metavar="KEY", type=Path,
+        help="with --receipt: sign it by this private key, a PEM file (needs securesystemslib)",
+    )  # fmt: skip
     _program(one)
     one = command(
         "verify", "execute the program of a receipt again, and compare it step by step",
@@ -178,6 +182,10 @@ def parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     one.add_argument("file", metavar="FILE", type=Path, help="the receipt")
     one.add_argument("--steps", metavar="N", type=positive, help="only the first N steps; default: all")
+    one.add_argument(
+        "--key", metavar="KEY", type=Path, action="append", default=[],
+        help="a public key, a PEM file, that must have signed the receipt; may be repeated",
+    )  # fmt: skip
     _records(command)
     return top
 

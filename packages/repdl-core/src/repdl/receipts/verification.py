@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 
 from repdl.errors import ReceiptError
+from repdl.receipts.signing import check_signed
 from repdl.receipts.statement import LEVEL, Receipt, Step, read
 from repdl.receipts.watching import Watcher, code
 
@@ -23,6 +24,8 @@ class Verdict:
     """Where the first one that does not is, None if all do."""
     code: tuple[str, ...] = ()
     """Files that are others than those of the receipt."""
+    keys: tuple[str, ...] = ()
+    """The files of the keys whose signatures were checked."""
 
     @property
     def status(self) -> int:
@@ -31,9 +34,9 @@ class Verdict:
 
     def lines(self) -> list[str]:
         """For people."""
-        signed = (
-            f"{self.receipt.signatures} signatures, which are not checked" if self.receipt.signatures else "unsigned"
-        )
+        count = self.receipt.signatures
+        unchecked = f"{count} signature{'s' * (count > 1)} that no --key was given for" if count else "unsigned"
+        signed = f"signed by {', '.join(self.keys)}" if self.keys else unchecked
         found = [f"receipt: {' '.join(self.receipt.program)}, {len(self.receipt.steps)} steps, {LEVEL}, {signed}"]
         found += [f"another file: {name}" for name in self.code]
         found += [f"{self.steps} steps agree"]
@@ -44,21 +47,29 @@ class _Stopped(BaseException):
     """Ends a program that is executed again. No Exception, which programs catch."""
 
 
-def verify(path: str | os.PathLike[str], execute: Callable[[Receipt], None], steps: int | None = None) -> Verdict:
+def verify(
+    path: str | os.PathLike[str],
+    execute: Callable[[Receipt], None],
+    steps: int | None = None,
+    keys: Sequence[str | os.PathLike[str]] = (),
+) -> Verdict:
     """Execute the program of a receipt again, and compare it step by step.
 
     Args:
         path: the receipt.
         execute: runs the program of a receipt in this process, with torch's ops reproducible under its contract.
         steps: how many steps are executed; default: all.
+        keys: PEM files of public keys, each of which must have signed the receipt.
 
     Returns:
         what agrees, and the first difference. The program is stopped there.
 
     Raises:
-        ReceiptError: if the file is no receipt, or was edited.
+        ReceiptError: if the file is no receipt, or was edited, or one of the keys has not signed it.
     """
     known = read(path)
+    if keys:
+        check_signed(path, keys)
     wanted = len(known.steps) if steps is None else min(steps, len(known.steps))
     agreed, differences = 0, []
 
@@ -89,7 +100,8 @@ def verify(path: str | os.PathLike[str], execute: Callable[[Receipt], None], ste
         differences.append("the parameters at the end, after the last step")
     now = code()
     others = tuple(name for name, digest in known.code.items() if now.get(name) != digest)
-    return Verdict(known, agreed, differences[0] if differences else None, others)
+    signed = tuple(str(os.fspath(key)) for key in keys)
+    return Verdict(known, agreed, differences[0] if differences else None, others, signed)
 
 
 def _difference(expected: Step | None, found: Step) -> str | None:

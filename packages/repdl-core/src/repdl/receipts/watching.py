@@ -20,6 +20,7 @@ from repdl.contract import get_contract
 from repdl.digest import digest
 from repdl.errors import ArgumentError, ReceiptError
 from repdl.overrides.switch import is_enabled
+from repdl.receipts.signing import sign, signer_of
 from repdl.receipts.statement import Receipt, Step, links, write
 from repdl.records.calls import tensors_of
 from repdl.records.environment import environment
@@ -79,7 +80,12 @@ def _settings(optimizer: Optimizer) -> list[dict[str, Any]]:
 
 
 @contextmanager
-def receipt(path: str | os.PathLike[str], every: int = 1, program: Sequence[str] = ()) -> Iterator[None]:
+def receipt(
+    path: str | os.PathLike[str],
+    every: int = 1,
+    program: Sequence[str] = (),
+    key: str | os.PathLike[str] | None = None,
+) -> Iterator[None]:
     """Write what a program trains in the block as a receipt, which `verify` compares with another execution.
 
     Args:
@@ -87,16 +93,18 @@ def receipt(path: str | os.PathLike[str], every: int = 1, program: Sequence[str]
         every: after how many steps the parameters and the optimizer's state are hashed; learning rates, other
             hyperparameters and batches of DataLoaders are at each.
         program: the program and its arguments, as `repdl run` takes them.
+        key: a PEM file of a private key that signs it, which is read before the block begins.
 
     Raises:
         ArgumentError: if `every` is less than 1.
-        ReceiptError: if torch's ops are not reproducible (`repdl.enable()`), no optimizer made a step, or the file
-            can't be written.
+        ReceiptError: if torch's ops are not reproducible (`repdl.enable()`), no optimizer made a step, the file can't
+            be written, or the key does not sign.
     """
     if every < 1:
         raise ArgumentError(f"receipt: every is {every}, expected 1 or more steps")
     if not is_enabled():
         raise ReceiptError("receipt: torch's ops are not reproducible, expected `repdl.enable()` before it")
+    signer = None if key is None else signer_of(key)
     contract, steps = str(get_contract()), list[Step]()
     watcher = Watcher(every, steps.append)
     try:
@@ -106,19 +114,26 @@ def receipt(path: str | os.PathLike[str], every: int = 1, program: Sequence[str]
     except SystemExit as ended:  # as of `sys.exit(main())`
         if ended.code not in (None, 0):
             raise
-        _write(path, program, contract, watcher, steps)
+        _write(path, program, contract, watcher, steps, signer)
         raise
-    _write(path, program, contract, watcher, steps)
+    _write(path, program, contract, watcher, steps, signer)
 
 
 def _write(
-    path: str | os.PathLike[str], program: Sequence[str], contract: str, watcher: Watcher, steps: list[Step]
+    path: str | os.PathLike[str],
+    program: Sequence[str],
+    contract: str,
+    watcher: Watcher,
+    steps: list[Step],
+    signer: Any,
 ) -> None:
     if not steps:
         raise ReceiptError("receipt: no optimizer has made a step, expected one that trains")
     chain = links(program, contract, watcher.every, steps)[-1]
     found = code(), environment(), steps, watcher.state()
     write(path, Receipt(list(program), contract, watcher.every, *found, chain))
+    if signer is not None:
+        sign(path, signer)
 
 
 def code() -> dict[str, str]:
