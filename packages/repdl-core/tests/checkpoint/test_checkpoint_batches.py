@@ -99,7 +99,7 @@ def loader(data: Any = None, **options: Any) -> Callable[[], Batches]:
         made = {name: value(source) if name in ("sampler", "generator") else value for name, value in options.items()}
         if options.get("num_workers"):
             made["worker_init_fn"] = repdl.random.worker_init_fn
-        return Batches(kind(source, batch_size=3, **made), reload=reload)
+        return Batches(kind(source, **{"batch_size": 3, **made}), reload=reload)
 
     return make
 
@@ -123,6 +123,8 @@ LOADERS = {
     "two workers": loader(shuffle=True, num_workers=2),
     "workers and repdl's order": loader(sampler=order, num_workers=2),
     "skipped": loader(ByIndex, sampler=order, num_workers=2, reload=False),
+    "samples by themselves": loader(ByIndex, sampler=order, batch_size=None),
+    "samples by themselves, skipped": loader(ByIndex, sampler=order, batch_size=None, num_workers=2, reload=False),
     "a stream": loader(lambda: Stream(True)),
     "a stream in workers": loader(lambda: Stream(False), num_workers=2),
 }
@@ -130,7 +132,7 @@ LOADERS = {
 
 @pytest.mark.parametrize("name", LOADERS)
 def test_batches__go_on_in_the_middle_of_an_epoch(name: str) -> None:
-    for stop in (1, 6) if "worker" in name or name == "skipped" else range(1, 9):
+    for stop in (1, 6) if "worker" in name or "skipped" in name else range(1, 9):
         whole, joined = resumed(LOADERS[name], stop)
         assert joined == whole, f"after {stop}"
 

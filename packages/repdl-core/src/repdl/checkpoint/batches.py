@@ -127,7 +127,7 @@ class Batches:
             self.loader.load_state_dict(loaded["loader"])  # type: ignore[attr-defined]
             return
         sampler: Any = self.loader.sampler
-        size = len(sampler) if self.loader.batch_size is None else self.loader.batch_size * self.seen
+        size = self.seen * (self.loader.batch_size or 1)
         sampler.load_state_dict({**sampler.state_dict(0), "epoch": self.epoch, "seen": min(size, len(sampler))})
 
     def _skip(self, iterator: Any) -> None:

@@ -73,9 +73,10 @@ def prod(
     contract. The derivative divides by nothing, so zeros have theirs. The product of no elements is 1.
     """
     dim, keepdim = as_numpy("prod", dim, keepdim, axis, keepdims)
+    keepdim = keepdim and dim is not None
     dims = list(range(input.dim())) if dim is None else [normalize_dim("prod", dim, input.dim())][: input.dim()]
     if is_whole(dtype or input.dtype) and not input.is_complex():
         rows = rows_of(to_integer_dtype(input, dtype), dims)
         return torch.prod(rows, -1, dtype=dtype).reshape(reduced_shape(input.shape, dims, keepdim))
     found = _ops.prod(rows_of(in_dtype("prod", input, dtype), dims))
-    return to_requested_dtype(found.reshape(reduced_shape(input.shape, dims, keepdim and dim is not None)), dtype)
+    return to_requested_dtype(found.reshape(reduced_shape(input.shape, dims, keepdim)), dtype)
