@@ -251,6 +251,19 @@ def test_enable__scales_at_their_limits_are_torchs() -> None:
     assert updated(3e38, 2, 0.0) == (float(torch.tensor(3e38)), 0)
 
 
+@pytest.mark.parametrize("order", [0, 0.5, 1, 2, 2.5, 3, math.inf, -math.inf])
+def test_enable__norms_of_every_order(order: float) -> None:
+    """Whichever of torch's functions asks for it."""
+    x, y = values(6, 5), values(3, 2)
+    x[0, 1] = 0
+    expected = [ops.vector_norm(t, order) for t in (x, y)]
+    with repdl.enabled():
+        assert all(map(same, torch._foreach_norm([x, y], order), expected))
+        assert same(torch.linalg.vector_norm(x, order), expected[0])
+        assert same(torch.norm(x, order), expected[0]) and same(x.norm(p=order), expected[0])
+        assert same(torch.norm(x, order, dim=1), ops.vector_norm(x, order, 1))
+
+
 def test_enable__transforms() -> None:
     x, w = values(4, 6), values(6)
     with repdl.enabled():

@@ -110,7 +110,8 @@ def test_enable__rotary_positions_of_complex_numbers() -> None:
         (lambda z: z.sum(dtype=torch.float32), "sum: dtype is float32 with complex64 input, expected complex"),
         (lambda z: z.to(torch.complex32).mean(), "complex32"),
         (lambda z: z @ z, "complex64"),
-        (lambda z: torch.add(z, z, alpha=2), "alpha is 2"),
+        *((lambda z, call=call: call(z, z, alpha=2), "alpha is 2") for call in (torch.add, torch.sub, torch.rsub)),
+        (lambda z: torch.rsub(z, 1, alpha=2), "alpha is 2"),
         (lambda z: z.to(torch.complex32) * z.to(torch.complex32), "complex32"),
     ],
 )

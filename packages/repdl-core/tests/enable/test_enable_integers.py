@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -393,3 +394,26 @@ def test_enable__numbers_where_a_tensor_is_written(dtype: torch.dtype) -> None:
                 assert torch.equal(result, plain), call
             compared += not error
     assert compared > 40
+
+
+FLOATS_OF_INTEGERS: dict[str, Callable[[Any, torch.Tensor], torch.Tensor]] = {
+    "sum": lambda m, x: m.sum(x, dtype=torch.float32),
+    "sum of rows": lambda m, x: m.sum(x, 1, dtype=torch.float32),
+    "mean": lambda m, x: m.mean(x, dtype=torch.float32),
+    "prod": lambda m, x: m.prod(x % 7, 1, dtype=torch.float32),
+    "cumsum": lambda m, x: m.cumsum(x, 1, dtype=torch.float32),
+    "cumprod": lambda m, x: m.cumprod(x % 7, 1, dtype=torch.float32),
+    "nansum": lambda m, x: m.nansum(x, 1, dtype=torch.float32),
+    "softmax": lambda m, x: m.softmax(x % 50, 1, dtype=torch.float32),
+    "log_softmax": lambda m, x: m.log_softmax(x % 50, 1, dtype=torch.float32),
+}
+
+
+@pytest.mark.parametrize("name", FLOATS_OF_INTEGERS)
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.uint8, torch.bool])
+def test_enable__integers_with_the_dtype_of_a_float(name: str, dtype: torch.dtype) -> None:
+    """They are no integers any more: RepDL's order."""
+    x = torch.arange(3 * 1000).reshape(3, 1000).mul(1_000_003).remainder(2**31 - 1).to(dtype)
+    expected = FLOATS_OF_INTEGERS[name](ops, x)
+    with repdl.enabled():
+        assert same(FLOATS_OF_INTEGERS[name](torch, x), expected)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 import repdl
 from repdl import digest, ops
@@ -145,3 +147,34 @@ def test_reductions__rejects() -> None:
         (lambda: ops.dist(x, x[:, :2]), ValueError, "broadcast", lambda: torch.dist(x, x[:, :2])),
     ):
         assert_rejected(call, kind, words, by_torch=theirs)
+
+
+OF_TWO: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "vecdot": (ops.vecdot, torch.linalg.vecdot),
+    "cosine_similarity": (ops.cosine_similarity, F.cosine_similarity),
+}
+
+
+@pytest.mark.parametrize("name", OF_TWO)
+def test_reductions__dim_is_one_of_the_broadcast_shape(name: str) -> None:
+    """Whichever operand has more dimensions."""
+    ours, theirs = OF_TWO[name]
+    shapes = [(3,), (2, 3), (1, 3), (4, 1, 3), (4, 2, 1)]
+    for first, second in itertools.product(shapes, shapes):
+        x, y = uniform(1, *first), uniform(2, *second)
+        rank = max(len(first), len(second))
+        for dim in range(-rank, rank):
+            expected = theirs(x.double(), y.double(), dim=dim)
+            found = ours(x, y, dim=dim)
+            assert found.shape == expected.shape, (first, second, dim)
+            assert (found - expected).abs().max() < 1e-5, (first, second, dim)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_reductions__the_gradient_of_a_mean_of_halves_is_rounded_once(dtype: torch.dtype) -> None:
+    """Also where the number of elements is none of the dtype."""
+    for n in (3, 10, 257, 259, 1001, 2049, 4099):
+        x, g = uniform(1, 2, n).to(dtype).requires_grad_(), uniform(2, 2).to(dtype)
+        (grad,) = torch.autograd.grad(ops.mean(x, 1), x, g)
+        expected = (g.float() / n).to(dtype).unsqueeze(1).expand(2, n)
+        assert torch.equal(grad, expected), n
