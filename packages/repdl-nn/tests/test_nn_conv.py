@@ -83,6 +83,23 @@ def test_conv__every_padding_mode_and_number_of_sides(compare, uniform):
             assert layer(x, output_size=size).shape == reference(x, output_size=size).shape
 
 
+@pytest.mark.filterwarnings("ignore:Lazy modules are a new feature")
+@pytest.mark.parametrize("kind", [f"Conv{way}{d}d" for way in ("", "Transpose") for d in SIDES])
+@pytest.mark.parametrize("groups", [1, 2, 3])
+def test_lazy__convolutions_in_groups_have_their_channels(kind, groups, uniform):
+    """By the first input, and by the weight of a state dict."""
+    x = uniform(2, 6, *SIDES[int(kind[-2])])
+    whole = getattr(nn, kind)(6, 12, 2, groups=groups)
+    for loads in (True, False):
+        lazy = getattr(nn, f"Lazy{kind}")(12, 2, groups=groups)
+        if loads:
+            lazy.load_state_dict(whole.state_dict())
+        found = lazy(x)
+        assert (lazy.in_channels, lazy.weight.shape) == (6, whole.weight.shape)
+        assert not loads or torch.equal(found, whole(x))
+        assert repr(lazy) == repr(whole)
+
+
 LAZY = {
     "LazyLinear": ((5,), (4, 7)),
     **{f"LazyConv{d}d": ((5, 2), (2, 3, *SIDES[d])) for d in SIDES},

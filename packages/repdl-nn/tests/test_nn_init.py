@@ -86,6 +86,13 @@ def test_init__orthogonal_in_float64() -> None:
     assert (w.T @ w - torch.eye(7, dtype=torch.float64)).abs().max() < 40 * 2.0**-53
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_init__orthogonal_halves_are_rounded_once(dtype: torch.dtype) -> None:
+    for shape, gain in (((16, 16), 2**0.5), ((9, 40), 1.0), ((40, 9), 0.3)):
+        single = init.orthogonal_(torch.empty(shape), gain, Generator(1))
+        assert_same_bits(init.orthogonal_(torch.empty(shape, dtype=dtype), gain, Generator(1)), single.to(dtype))
+
+
 def test_init__orthogonal_is_the_factor_of_what_is_drawn() -> None:
     drawn = random.randn(9, 5, generator=Generator(1))
     q, r = torch.linalg.qr(drawn.double())

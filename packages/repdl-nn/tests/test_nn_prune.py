@@ -35,6 +35,11 @@ CALLS = {
     "custom": lambda m, x: m.custom_from_mask(x, "weight", (torch.arange(48) % 3 > 0).float().view(6, 8)),
     "twice": lambda m, x: m.ln_structured(m.l1_unstructured(x, "weight", 0.5), "weight", 0.5, n=2, dim=1),
     "thrice": lambda m, x: m.l1_unstructured(CALLS["twice"](m, x), "weight", 3),
+    "global after others": lambda m, x: (
+        m.l1_unstructured(x, "weight", 0.3),
+        m.global_unstructured([(x, "weight"), (x, "bias")], pruning_method=m.L1Unstructured, amount=0.5),
+        m.global_unstructured([(x, "weight"), (x, "bias")], pruning_method=m.L1Unstructured, amount=0.5),
+    ),
     "global": lambda m, x: m.global_unstructured(
         [(x, "weight"), (x, "bias")], pruning_method=m.L1Unstructured, amount=0.6
     ),

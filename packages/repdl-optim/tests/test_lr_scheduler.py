@@ -32,6 +32,21 @@ SCHEDULES: list[tuple[str, Options]] = [
     ("CyclicLR", {"base_lr": 0.01, "max_lr": 0.5, "step_size_up": 7}),
     ("CyclicLR", {"base_lr": 0.01, "max_lr": 0.5, "step_size_up": 7, "mode": "triangular2"}),
     ("CyclicLR", {"base_lr": 0.01, "max_lr": 0.5, "step_size_up": 7, "mode": "exp_range", "gamma": 0.97}),
+    *(
+        ("CyclicLR", {"base_lr": 0.01, "max_lr": 0.5, "step_size_up": 3, "step_size_down": 5, "mode": mode, **options})
+        for mode in ("triangular", "triangular2", "exp_range")
+        for options in (
+            {"scale_fn": lambda x: 1 / (1 + x), "scale_mode": "iterations", "gamma": 0.9},
+            {"scale_fn": lambda x: 0.5, "gamma": 0.9},
+            {"cycle_momentum": False, "gamma": 0.9},
+            {"base_momentum": 0.7, "max_momentum": 0.95, "gamma": 0.9},
+        )
+    ),
+    ("ConstantLR", {"factor": 0.3, "total_iters": 12}),
+    ("LinearLR", {"start_factor": 0.3, "end_factor": 0.8, "total_iters": 9}),
+    ("CosineAnnealingWarmRestarts", {"T_0": 7, "T_mult": 1, "eta_min": 1e-3}),
+    ("OneCycleLR", {"max_lr": 0.5, "epochs": 6, "steps_per_epoch": 10, "pct_start": 0.2, "cycle_momentum": False}),
+    ("OneCycleLR", {"max_lr": 0.5, "total_steps": 60, "div_factor": 7.0, "final_div_factor": 3.0, "max_momentum": 0.9}),
 ]
 OTHERS = {"SequentialLR", "ChainedScheduler", "ReduceLROnPlateau", "LRScheduler"}
 every = pytest.mark.parametrize(("name", "options"), SCHEDULES)
