@@ -37,8 +37,8 @@ CALLS = {
     "thrice": lambda m, x: m.l1_unstructured(CALLS["twice"](m, x), "weight", 3),
     "global after others": lambda m, x: (
         m.l1_unstructured(x, "weight", 0.3),
-        m.global_unstructured([(x, "weight"), (x, "bias")], pruning_method=m.L1Unstructured, amount=0.5),
-        m.global_unstructured([(x, "weight"), (x, "bias")], pruning_method=m.L1Unstructured, amount=0.5),
+        m.global_unstructured([(x, "weight")], pruning_method=m.L1Unstructured, amount=0.5),
+        m.global_unstructured([(x, "weight")], pruning_method=m.L1Unstructured, amount=0.5),
     ),
     "global": lambda m, x: m.global_unstructured(
         [(x, "weight"), (x, "bias")], pruning_method=m.L1Unstructured, amount=0.6
