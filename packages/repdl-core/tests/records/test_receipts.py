@@ -221,6 +221,25 @@ def test_verify__a_chain_that_was_computed_anew(path, tmp_path: Path) -> None:
     assert str(verify(tmp_path / "run.json", executed()).difference).startswith("the parameters at the end")
 
 
+DAMAGES: dict[str, Callable[[dict[str, Any]], object]] = {
+    "a character that is none of base64": lambda e: e.update(payload="!" + e["payload"]),
+    "a line's end": lambda e: e.update(payload=e["payload"][:40] + "\n" + e["payload"][40:]),
+    "cut off": lambda e: e.update(payload=e["payload"][:-4]),
+    "another type": lambda e: e.update(payloadType="application/json"),
+    "no signatures": lambda e: e.pop("signatures"),
+    "no payload": lambda e: e.pop("payload"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_read__a_damaged_envelope(damage: str, path: Path, tmp_path: Path) -> None:
+    envelope = json.loads(path.read_text())
+    DAMAGES[damage](envelope)
+    (tmp_path / "run.json").write_text(json.dumps(envelope))
+    with pytest.raises(ReceiptError, match="no receipt of this version"):
+        read(tmp_path / "run.json")
+
+
 ED25519, ECDSA, RSA = "ed25519", "ecdsa", "rsa"
 
 
@@ -274,9 +293,9 @@ def test_sign__a_signature_is_of_one_receipt(path: Path, tmp_path: Path) -> None
     steps = [*known.steps]
     steps[2] = replace(steps[2], settings="0" * 64)
     changed = [replace(known, program=["other.py"]), replace(known, steps=steps), replace(known, final="0" * 64)]
-    for edited in changed:
-        chain = links(edited.program, edited.contract, edited.every, edited.steps)[-1]
-        write(other, replace(edited, chain=chain))
+    for one in changed:
+        chain = links(one.program, one.contract, one.every, one.steps)[-1]
+        write(other, replace(one, chain=chain))
         assert read(other).chain == chain
         other.write_text(json.dumps(json.loads(other.read_text()) | {"signatures": signatures}))
         with pytest.raises(ReceiptError, match="is not of the receipt"):

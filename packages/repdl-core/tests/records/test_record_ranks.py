@@ -61,6 +61,19 @@ def test_diff__a_batch_of_another_rank(folder, capsys: pytest.CaptureFixture[str
     assert [shape[rank]["findings"][0]["kind"] for rank in ("0", "1")] == ["input", there.findings[0].kind]
 
 
+@pytest.mark.parametrize(("rank_0", "status"), [("other", 1), ("b", 2)])
+def test_diff__a_rank_that_differs_counts_before_one_that_was_cut_off(
+    folder, rank_0: str, status: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "c.rank0.repdl").write_bytes((folder / f"{rank_0}.rank0.repdl").read_bytes())
+    whole = (folder / "a.rank1.repdl").read_bytes()
+    (tmp_path / "c.rank1.repdl").write_bytes(whole[: len(whole) * 3 // 4])
+    for rank, expected in ((0, 1 if rank_0 == "other" else 0), (1, 2)):
+        assert diff(folder / f"a.rank{rank}.repdl", tmp_path / f"c.rank{rank}.repdl").status == expected
+    assert main(["diff", str(folder / "a.repdl"), str(tmp_path / "c.repdl")]) == status
+    capsys.readouterr()
+
+
 def test_diff__other_ranks(folder, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "c.rank0.repdl").write_bytes((folder / "a.rank0.repdl").read_bytes())
     assert main(["diff", str(folder / "a.repdl"), str(tmp_path / "c.repdl")]) == 2

@@ -125,6 +125,22 @@ def test_rerun__torch_gives_every_op_again(kept) -> None:
             assert (by_torch.by, by_torch.digests, by_torch.error) == ("torch", recorded_.digests, ""), op
 
 
+def test_rerun__each_way_begins_with_the_inputs_of_the_record(tmp_path: Path) -> None:
+    """Also of an op that writes into them; each of these is exact."""
+    x, y = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([0.5, 4.0, 8.0])
+    with repdl.record(tmp_path / "a", values=True):
+        x.add_(y)
+        x.mul_(y)
+        torch.sub(x, y, out=y)
+        x.zero_()
+    ops = [entry for entry in read(tmp_path / "a").entries if entry.kind == "op"]
+    assert [op.name for op in ops] == ["aten.add_.Tensor", "aten.mul_.Tensor", "aten.sub.out", "aten.zero_.default"]
+    for op in ops:
+        _, results = rerun(tmp_path / "a", op.number)
+        assert [result.by for result in results] == ["the record", "torch", "RepDL"]
+        assert len({result.digests for result in results}) == 1 and not any(result.error for result in results), op
+
+
 def test_rerun__repdl_gives_an_enabled_run_again(tmp_path: Path) -> None:
     with repdl.enabled():
         recorded(tmp_path / "a", steps=range(1), values=True)
