@@ -91,7 +91,8 @@ def test_enable__a_later_block_finds_what_the_first_one_has_found(monkeypatch: p
     monkeypatch.setattr(kernels, "of_op", lambda name, *given: found.append(name) or of_op(name, *given))
     with repdl.enabled():
         pass
-    assert 0 < len([name for name in found if name.startswith("aten::")]) < 10  # somebody has put kernels into these
+    aten = [name for name in found if name.startswith("aten::")]
+    assert 0 < len(aten) < 100  # of some 2000: somebody, torch among them, has put kernels into these
 
 
 def test_enable__blocks_of_threads_overlap() -> None:

@@ -116,7 +116,7 @@ class Brief(Suite):
 
 @pytest.mark.parametrize(
     ("dtype", "expected"),
-    [(None, (*CONTRACTS, *ODD_CONTRACTS)), (torch.float64, ODD_CONTRACTS), (torch.bfloat16, ())],
+    [(None, (*CONTRACTS, *ODD_CONTRACTS)), (torch.float64, ()), (torch.bfloat16, ())],
 )
 def test_parity_suite__derived_cases_of_a_brief_suite(
     calls: list[str], dtype: torch.dtype | None, expected: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
