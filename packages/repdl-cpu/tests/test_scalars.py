@@ -38,9 +38,8 @@ def chosen() -> Iterator[Case]:
     """Some small cases of each op that has such numbers."""
     count: Counter[str] = Counter()
     for case in cases():
-        if case.op in CPU and case.derived is None and count[case.op] < 4 and places(case):
-            if not 0 < size(case.args()) <= MOST:
-                continue
+        is_one = case.op in CPU and case.derived is None and count[case.op] < 4
+        if is_one and places(case) and 0 < size(case.args()) <= MOST:
             count[case.op] += 1
             yield case
 

@@ -245,12 +245,11 @@ ED25519, ECDSA, RSA = "ed25519", "ecdsa", "rsa"
 
 def key_files(folder: Path, name: str, kind: str = ED25519, password: str = "") -> tuple[Path, Path]:
     """PEM files of a new private key, and of its public one."""
-    asymmetric = pytest.importorskip("cryptography.hazmat.primitives.asymmetric.ed25519")
     from cryptography.hazmat.primitives import serialization as s
-    from cryptography.hazmat.primitives.asymmetric import ec, rsa
+    from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
     made = {
-        ED25519: asymmetric.Ed25519PrivateKey.generate,
+        ED25519: ed25519.Ed25519PrivateKey.generate,
         ECDSA: lambda: ec.generate_private_key(ec.SECP256R1()),
         RSA: lambda: rsa.generate_private_key(65537, 2048),
     }[kind]()
@@ -365,28 +364,36 @@ def test_receipt__errors(tmp_path: Path) -> None:
         read(tmp_path / "none")
 
 
-def test_receipt__commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    program = (
-        "import sys; sys.path.insert(0, {!r})\nimport helper, test_receipts as t\nsys.exit(t.train(*sys.argv[1:]))\n"
-    )
+@pytest.fixture
+def said(tmp_path: Path) -> Callable[..., str]:
+    """What a command of `repdl` prints beside a program that trains; it must end with the status."""
+    text = "import sys; sys.path.insert(0, {!r})\nimport helper, test_receipts as t\nsys.exit(t.train(*sys.argv[1:]))\n"
     (tmp_path / "helper.py").write_text("number = 1\n")
-    (tmp_path / "program.py").write_text(program.format(str(Path(__file__).parent)))
+    (tmp_path / "program.py").write_text(text.format(str(Path(__file__).parent)))
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
 
-    def said(status: int, *command: str) -> str:
+    def run(status: int, *command: str) -> str:
         whole = [sys.executable, "-m", "repdl", *command]
         done = subprocess.run(whole, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == status, done.stdout + done.stderr
         return done.stdout + done.stderr
 
+    return run
+
+
+@needs_signing
+def test_sign__commands(said: Callable[..., str], tmp_path: Path) -> None:
+    key_files(tmp_path, "mine")
+    key_files(tmp_path, "other")
+    said(0, "run", "--receipt", "run.json", "--sign", "mine.pem", "program.py")
+    assert "signed by mine_public.pem" in said(0, "verify", "run.json", "--key", "mine_public.pem")
+    assert "no signature by other_public.pem" in said(2, "verify", "run.json", "--key", "other_public.pem")
+
+
+def test_receipt__commands(said: Callable[..., str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     said(0, "run", "--receipt", "run.json", "--every", "3", "program.py", "rate")
     assert {"program.py", "helper.py"} <= read(tmp_path / "run.json").code.keys()
     assert "6 steps agree" in said(0, "verify", "run.json")
-    if find_spec("securesystemslib"):
-        (private, _), (_, other) = key_files(tmp_path, "mine"), key_files(tmp_path, "other")
-        said(0, "run", "--receipt", "signed.json", "--sign", private.name, "program.py")
-        assert "signed by mine_public.pem" in said(0, "verify", "signed.json", "--key", "mine_public.pem")
-        assert "no signature by other_public.pem" in said(2, "verify", "signed.json", "--key", other.name)
     (tmp_path / "helper.py").write_text("number = 2\n")
     assert "another file: helper.py" in said(1, "verify", "run.json", "--steps", "2")
     for option in ("--every", "--sign"):
