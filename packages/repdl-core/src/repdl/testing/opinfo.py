@@ -184,11 +184,11 @@ def ours(name: str, info: Any) -> Callable[..., Any]:
     return call
 
 
-def _map(change: Callable[[Any], Any], value: Any) -> Any:
+def mapped(change: Callable[[Any], Any], value: Any) -> Any:
     if isinstance(value, (list, tuple)) and not isinstance(value, torch.Size):
-        return type(value)(_map(change, v) for v in value) if type(value) in (list, tuple) else value
+        return type(value)(mapped(change, v) for v in value) if type(value) in (list, tuple) else value
     if isinstance(value, dict):
-        return {k: _map(change, v) for k, v in value.items()}
+        return {k: mapped(change, v) for k, v in value.items()}
     return change(value)
 
 
@@ -208,14 +208,14 @@ def _double(value: Any) -> Any:
     return value
 
 
-def _tensors(value: Any) -> list[torch.Tensor]:
+def tensors_of(value: Any) -> list[torch.Tensor]:
     if isinstance(value, torch.Tensor):
         return [value]
     if isinstance(value, dict):
         value = value.values()
     elif not isinstance(value, (list, tuple)):
         return []
-    return [t for v in value for t in _tensors(v)]
+    return [t for v in value for t in tensors_of(v)]
 
 
 def _cotangent(output: torch.Tensor) -> torch.Tensor:
@@ -279,17 +279,17 @@ class Expected:
 
 def expected(info: Any, sample: Any) -> Expected | None:
     """None where torch can't compute the sample in float64."""
-    first, args, kwargs = _map(_double, (sample.input, tuple(sample.args), dict(sample.kwargs)))
+    first, args, kwargs = mapped(_double, (sample.input, tuple(sample.args), dict(sample.kwargs)))
     try:
-        results = _tensors(info.op(first, *args, **kwargs))
+        results = tensors_of(info.op(first, *args, **kwargs))
     except Exception:
         return None
     gradients: list[torch.Tensor | None] | None = None
     with suppress(Exception):
-        gradients = _gradients(results, _tensors((first, args, kwargs))) or None
+        gradients = _gradients(results, tensors_of((first, args, kwargs))) or None
     try:
         with torch.no_grad():
-            dtypes = [t.dtype for t in _tensors(info.op(sample.input, *sample.args, **sample.kwargs))]
+            dtypes = [t.dtype for t in tensors_of(info.op(sample.input, *sample.args, **sample.kwargs))]
     except Exception:
         dtypes = []
     return Expected(results, gradients, dtypes)
@@ -298,9 +298,9 @@ def expected(info: Any, sample: Any) -> Expected | None:
 def outcome(call: Callable[..., Any], sample: Any, exact: Expected, dtype: torch.dtype) -> Outcome | None:
     """What a function makes of a sample; None where it draws random numbers."""
     bound, bound_of_gradient = BOUNDS[dtype]
-    first, args, kwargs = _map(_fresh, (sample.input, tuple(sample.args), dict(sample.kwargs)))
+    first, args, kwargs = mapped(_fresh, (sample.input, tuple(sample.args), dict(sample.kwargs)))
     try:
-        actual = _tensors(call(first, *args, **kwargs))
+        actual = tensors_of(call(first, *args, **kwargs))
     except RepDLError as error:
         return Outcome(f"refused: {error}", None, False)
     except Skipped:
@@ -317,7 +317,7 @@ def outcome(call: Callable[..., Any], sample: Any, exact: Expected, dtype: torch
     if exact.gradients is None or result is not None:
         return Outcome(result, None, False)
     try:
-        grads = _gradients(actual, _tensors((first, args, kwargs)))
+        grads = _gradients(actual, tensors_of((first, args, kwargs)))
     except Exception as error:
         return Outcome(result, f"{type(error).__name__}: {str(error).splitlines()[0]}", True)
     if len(grads) != len(exact.gradients):

@@ -43,9 +43,7 @@ def _fake(input: Tensor, mat1: Tensor, mat2: Tensor, beta: float, contract: str)
     return product if is_zero(beta) else OPS["add"].fake(input, product, contract)
 
 
-def _to_input(wide: Tensor, g: Tensor, input_shape: torch.Size, beta: float, contract: str) -> Tensor | None:
-    if is_zero(beta):
-        return None
+def _to_input(wide: Tensor, g: Tensor, input_shape: torch.Size, beta: float, contract: str) -> Tensor:
     return narrowed(_scaled(sum_to(wide, input_shape, contract), beta, contract), g.dtype)
 
 

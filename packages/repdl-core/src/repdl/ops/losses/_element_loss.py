@@ -10,7 +10,7 @@ from torch import Tensor
 
 from repdl.dtypes import Dtypes
 from repdl.errors import check_one_of
-from repdl.ops.common import constant
+from repdl.ops.common import constant, floating
 from repdl.ops.declare import Written, as_formula, broadcast_shape
 from repdl.ops.losses._loss import REDUCTIONS
 from repdl.ops.pointwise.elementwise import promoted
@@ -98,6 +98,14 @@ def operands(op: str, **tensors: Tensor) -> list[Tensor]:
     found = promoted(op, divides=True, **tensors)
     assert found is not None
     return found
+
+
+def with_target(op: str, target: Tensor, **inputs: Tensor) -> list[Tensor]:
+    """The inputs as `operands`, then the target, which torch converts to their dtype in these losses."""
+    found = operands(op, **inputs)
+    if isinstance(target, Tensor):
+        target = floating(target, found[0].dtype)
+    return operands(op, **dict(zip(inputs, found)), target=target)
 
 
 def check_sized(op: str, input: Tensor, target: Tensor) -> None:

@@ -11,7 +11,7 @@ from torch import Tensor
 from repdl.contract import ContractLike
 from repdl.errors import ArgumentError, check, check_dim, check_size
 from repdl.ops.declare import Written, broadcast_shape, public
-from repdl.ops.losses._element_loss import element_loss, operands, reduced, scalar
+from repdl.ops.losses._element_loss import element_loss, operands, reduced, scalar, with_target
 from repdl.ops.losses._loss import check_reduction
 from repdl.ops.losses.distance import pairwise_distance as pairwise_distance  # which registers the op
 from repdl.registry import OPS, CaseSpec, as_float, functions as _ops
@@ -118,13 +118,13 @@ def cosine_embedding_loss(
 ) -> Tensor:
     """1 - cosine of rows where `target` is 1, `max(0, cosine - margin)` where it is -1: `(N, D), (N, D), (N)`, reduced.
 
-    Or `(D), (D), ()`; any floating-point dtype.
+    Or `(D), (D), ()`; any floating-point dtype: that of the inputs, to which `target` is converted.
 
     Raises:
         ShapeError: if the shapes do not fit together, or for another `reduction`.
     """
     op = "cosine_embedding_loss"
-    input1, input2, target = operands(op, input1=input1, input2=input2, target=target)
+    input1, input2, target = with_target(op, target, input1=input1, input2=input2)
     return _ops.cosine_embedding_loss(
         input1, input2, target.detach(), as_float(op, "margin", margin), reduction, contract
     )

@@ -12,7 +12,7 @@ from repdl.errors import check, check_broadcasts_to, check_dim, check_dtype, che
 from repdl.ops.common import places
 from repdl.ops.declare import INFINITY, Expression, Written, f, public
 from repdl.ops.indexing.gather import elements
-from repdl.ops.losses._element_loss import element_loss, operands, scalar
+from repdl.ops.losses._element_loss import element_loss, operands, scalar, with_target
 from repdl.ops.losses._loss import check_classes, check_no_grad
 from repdl.registry import FLOAT32_ON_CUDA, CaseSpec, as_float, as_int, functions as _ops
 
@@ -179,11 +179,13 @@ def hinge_embedding_loss(
 ) -> Tensor:
     """`input` where `target` is 1, `max(0, margin - input)` where it is -1; broadcast, any dtype, reduced.
 
+    The result has the dtype of `input`; `target` is converted to it.
+
     Raises:
         ShapeError: if the shapes do not broadcast, or for another `reduction`.
     """
     op = "hinge_embedding_loss"
-    input, target = operands(op, input=input, target=target)
+    input, target = with_target(op, target, input=input)
     return _ops.hinge_embedding_loss(input, target.detach(), as_float(op, "margin", margin), reduction, contract)
 
 
@@ -222,11 +224,13 @@ def soft_margin_loss(
 ) -> Tensor:
     """`log(1 + exp(-target * input))`, broadcast, reduced; finite where torch's overflows.
 
+    The result has the dtype of `input`; `target` is converted to it.
+
     Raises:
         ShapeError: if the shapes do not broadcast, or for another `reduction`.
     """
     op = "soft_margin_loss"
-    input, target = operands(op, input=input, target=target)
+    input, target = with_target(op, target, input=input)
     return _ops.soft_margin_loss(input, target, reduction, contract)
 
 
