@@ -171,11 +171,29 @@ def test_batches__and_generators_in_a_file_of_torch(tmp_path: Path) -> None:
     assert before + trained(second, 2) == whole
 
 
-def test_batches__what_cannot_go_on_is_refused() -> None:
-    batches = loader(lambda: Stream(False))()
+DRAWS: dict[str, Callable[[], Any]] = {
+    "torch": lambda: torch.rand(1),
+    "repdl": lambda: repdl.random.rand(1),
+    "numpy": lambda: np.random.rand(),
+    "Python": random.random,
+}
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_batches__of_a_stream_that_draws_from_a_default_generator(name: str) -> None:
+    class Drawn(IterableDataset[torch.Tensor]):
+        def __iter__(self) -> Iterator[torch.Tensor]:
+            for _ in range(8):
+                DRAWS[name]()
+                yield torch.zeros(1)
+
+    batches = Batches(DataLoader(Drawn(), batch_size=2))
     next(iter(batches))
     with pytest.raises(UnsupportedError, match="draws from a default generator"):
         batches.state_dict()
+
+
+def test_batches__what_cannot_go_on_is_refused() -> None:
     with pytest.raises(UnsupportedError, match="persistent_workers"):
         loader(num_workers=2, persistent_workers=True)()
     with pytest.raises(CheckpointError, match=r"loader.sampler is RandomSampler"):

@@ -396,6 +396,9 @@ def test_receipt__commands(said: Callable[..., str], tmp_path: Path, capsys: pyt
     assert "6 steps agree" in said(0, "verify", "run.json")
     (tmp_path / "helper.py").write_text("number = 2\n")
     assert "another file: helper.py" in said(1, "verify", "run.json", "--steps", "2")
+    program = (tmp_path / "program.py").read_text()
+    (tmp_path / "program.py").write_text(program.replace("import helper, ", "import "))
+    assert "another file: helper.py" in said(1, "verify", "run.json", "--steps", "2")
     for option in ("--every", "--sign"):
         assert main(["run", option, "3", "program.py"]) == 2
         assert "expected --receipt beside it" in capsys.readouterr().err

@@ -97,6 +97,23 @@ def test_diff__module_and_step_levels(tmp_path: Path) -> None:
         assert level == "step" or found.findings[0].a.module == "last"
 
 
+def test_diff__modules_whose_names_begin_alike(tmp_path: Path) -> None:
+    class Shift(torch.nn.Module):
+        by = 0.0
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x + self.by
+
+    model = torch.nn.ModuleDict({"fc1": Shift(), "fc10": Shift()})
+    model.forward = lambda x: (model["fc10"](x), model["fc1"](x))  # type: ignore[method-assign]
+    for name, by in (("a", 0.0), ("b", 1.0)):
+        Shift.by = by
+        with repdl.record(tmp_path / name, level="module"):
+            model(torch.ones(2))
+    found = diff(tmp_path / "a", tmp_path / "b").findings
+    assert [finding.a.module for finding in found if finding.a is not None] == ["fc10", "fc1"]
+
+
 def test_record__steps_and_modules(tmp_path: Path) -> None:
     recorded(tmp_path / "some", steps=range(2, 4), only="n*")
     entries = [e for e in read(tmp_path / "some").entries if e.kind in ("op", "module")]

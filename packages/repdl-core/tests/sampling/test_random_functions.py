@@ -116,6 +116,13 @@ def test_random__halves_are_float32_rounded_once() -> None:
             assert_same_bits(half, ops.cast(single, dtype))
 
 
+def test_random__trials_beyond_a_dtype_are_its_largest_number() -> None:
+    for dtype in INTEGERS:
+        filled = random.geometric_(torch.empty(50, dtype=dtype), 1e-30, generator=g())
+        most = torch.iinfo(dtype).max if dtype is not torch.int64 else 2**63 - 1024  # the largest that is a double
+        assert filled.tolist() == [most] * 50, dtype
+
+
 def test_random__moments() -> None:
     """Means within 5 standard errors; medians of the others within 5 / sqrt(n)."""
     n = 100_000 if FAST else 5_000

@@ -40,6 +40,9 @@ OPTIONS: dict[str, dict[str, tuple[float, ...]]] = {
         "no_bounds": (0.5, 2.0, -math.inf, math.inf),
         "subnormal": (0.0, 1e-40, -1e-40, 2e-40),
         "point": (0.0, 1.0, 1e6, 1e6),
+        "from_half": (0.0, 1.0, 0.5, 3.0),
+        "from_half_to_2.5": (0.0, 1.0, 0.5, 2.5),
+        "from_quarter_to_2.25": (0.0, 1.0, 0.25, 2.25),
     },
     "bernoulli_scalar": {"half": (0.5,), "rare": (0.03,), "never": (0.0,), "always": (1.0,), "tiny": (2.0**-40,)},
 }
