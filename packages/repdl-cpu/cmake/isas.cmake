@@ -2,6 +2,20 @@
 # differs in a cross build or with -arch.
 include(CheckCXXSourceCompiles)
 
+set(REPDL_CPU_SOURCES "${CMAKE_CURRENT_LIST_DIR}/..")
+
+# The best level of the processor that builds.
+function(repdl_best_isa result)
+  set(CMAKE_TRY_COMPILE_TARGET_TYPE EXECUTABLE)
+  try_run(exit_status compiled "${CMAKE_BINARY_DIR}/best_isa" "${REPDL_CPU_SOURCES}/cmake/best_isa.cpp"
+    CMAKE_FLAGS "-DINCLUDE_DIRECTORIES=${REPDL_CPU_SOURCES}/native" RUN_OUTPUT_VARIABLE best)
+  if(NOT compiled OR NOT exit_status EQUAL 0)
+    message(FATAL_ERROR "repdl-cpu: REPDL_CPU_ISAS is native, but what this processor has can't be found out; "
+                        "name a level")
+  endif()
+  set(${result} ${best} PARENT_SCOPE)
+endfunction()
+
 function(repdl_isas result)
   if(WIN32)
     message(FATAL_ERROR "repdl-cpu: Windows is not supported, expected Linux (WSL too) or macOS")
@@ -17,7 +31,11 @@ function(repdl_isas result)
   if(REPDL_TARGET_IS_X86_64)
     list(APPEND isas avx2 avx512)
   endif()
-  set(REPDL_CPU_ISAS "${isas}" CACHE STRING "The ISA levels to build, of ${isas}")
+  set(REPDL_CPU_ISAS "${isas}" CACHE STRING "The ISA levels to build, of ${isas}, or native: this processor's best")
+  if(REPDL_CPU_ISAS STREQUAL "native")
+    repdl_best_isa(best)
+    set(REPDL_CPU_ISAS ${best})
+  endif()
   foreach(isa IN LISTS REPDL_CPU_ISAS)
     if(NOT isa IN_LIST isas)
       message(FATAL_ERROR "repdl-cpu: REPDL_CPU_ISAS is ${REPDL_CPU_ISAS}, expected some of ${isas}")

