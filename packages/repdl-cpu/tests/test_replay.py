@@ -260,6 +260,22 @@ def test_replay__settings() -> None:
     assert_same_bits(ops.mm(a, b), values["v1"], "after the scope")
 
 
+def test_replay__settings_that_change_inside_an_open_scope() -> None:
+    """They hold after it, in calls that were recorded before it too."""
+    a, b = x(1, 3000), x(3000, 1)
+    scopes: list[Any] = [lambda: repdl.use_contract("v1"), lambda: repdl.use_backend("cpu")]
+    try:
+        for scope in scopes:
+            repdl.set_contract("v1")
+            for _ in range(4):
+                ops.mm(a, b)
+            with scope(), scope():
+                repdl.set_contract("sequential")
+            assert_same_bits(ops.mm(a, b), ops.mm(a, b, contract="sequential"))
+    finally:
+        repdl.set_contract("v1")
+
+
 def test_replay__backends_and_isas() -> None:
     called = []
     theirs = get_backend("reference").ops["matmul"]

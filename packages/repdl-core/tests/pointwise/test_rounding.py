@@ -13,6 +13,7 @@ from hypothesis import given, strategies as st
 
 from repdl.dtypes import rounding
 from repdl.dtypes.rounding import DOUBLE, FORMATS, Format, element, encode, from_pattern, pattern_of, value_of
+from repdl.ops.common import floating
 
 SMALL = {torch.float16: np.float16, torch.float32: np.float32}
 finite = st.floats(allow_nan=False, allow_infinity=False)
@@ -92,6 +93,24 @@ def test_element__of_integers_is_rounded_once(value: int) -> None:
     for dtype, target in FORMATS.items():
         sign = (value < 0) << target.width - 1
         assert element(value, dtype) == nearest(Fraction(abs(value)), target) | sign
+
+
+@pytest.mark.parametrize("dtype", FORMATS, ids=str)
+def test_floating__of_64_bits_is_rounded_once(dtype: torch.dtype) -> None:
+    """Around halves of the dtype's steps and of a double's, at every power of two."""
+    precisions = (FORMATS[dtype].precision, DOUBLE.precision)
+    values = {
+        (1 << k) + (half << k >> p) + nudge
+        for k in range(63)
+        for p in precisions
+        for half in (0, 1, 2, 3)
+        for nudge in (-2, -1, 0, 1, 2)
+    }
+    values = {signed for value in values for signed in (value, -value) if -(2**63) <= signed < 2**63} | {-(2**63)}
+    numbers = sorted(values)
+    expected = [value_of(element(number, dtype), dtype) for number in numbers]
+    found = floating(torch.tensor(numbers), dtype)
+    assert found.dtype is dtype and found.double().tolist() == expected
 
 
 @given(finite, finite)
