@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sysconfig
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
-from importlib.util import module_from_spec, spec_from_file_location
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +68,25 @@ def compiled_module(folder: Path, sources: Path, unit: str) -> Path:
     includes += [f"-isystem{path}" for path in (pybind11.get_include(), sysconfig.get_paths()["include"])]
     compiler(*FLAGS, "-shared", "-fPIC", "-fvisibility=hidden", *includes, main, "-o", made)
     return made
+
+
+STREAM = 0x700
+
+
+@pytest.fixture
+def one_stream(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """Its handle. No launch of a kernel would wait for those before it that are on another stream."""
+    from repdl_cuda import native
+
+    if find_spec("repdl_cuda._emulated") is None:
+        yield STREAM
+        return
+    module, of_device = native.load("_emulated"), native.stream
+    monkeypatch.setattr(native, "stream", lambda x: of_device(x) if x.is_cuda else (0, STREAM))
+    module.take_streams()
+    yield STREAM
+    streams = {*module.take_streams()}
+    assert streams <= {STREAM}, f"launches on {streams}, expected all on {STREAM}, the stream of the call"
 
 
 class Replaced:

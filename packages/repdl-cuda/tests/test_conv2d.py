@@ -16,6 +16,7 @@ from repdl.testing import assert_same_bits
 from repdl.testing.inputs import uniform
 
 BACKENDS = [name for name, row in repdl.backends().items() if name.startswith("cuda") and not row.error]
+pytestmark = pytest.mark.usefixtures("one_stream")
 MACHINES = (("0", "4"), ("1", "132"), ("2", "16"))
 """Order of threads, and how many multiprocessors there are."""
 

@@ -22,17 +22,16 @@ from repdl.testing.planted import plant
 from repdl.testing.steps import step_arguments
 
 BACKENDS = repdl.backends()
+pytestmark = pytest.mark.usefixtures("one_stream")
 EMULATED = "cuda-emulated" in BACKENDS and not BACKENDS["cuda-emulated"].error
 emulated = pytest.mark.skipif(not EMULATED, reason="built without the emulated kernels")
 PACKAGE = Path(__file__).parents[1]
-STREAM = 0x700
 
 
 @emulated
-def test_launches__are_on_the_stream_of_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of three small cases of each op, and a large one: no launch would wait for those before it on another stream."""
+def test_launches__are_on_the_stream_of_the_call(one_stream: int) -> None:
+    """Of three small cases of each op, and a large one."""
     module = repdl_cuda.native.load("_emulated")
-    monkeypatch.setattr(repdl_cuda.native, "stream", lambda tensor: (0, STREAM))
     functions = implementations(get_backend("cuda-emulated"))
     with_launches = set()
     for op, function in functions.items():
@@ -44,7 +43,7 @@ def test_launches__are_on_the_stream_of_the_call(monkeypatch: pytest.MonkeyPatch
             function(*of_op[i][1])
             streams = module.take_streams()
             with_launches |= {op} if streams else set()
-            assert {*streams} <= {STREAM}, f"{of_op[i][0]}: launches on {streams}, expected all on {STREAM}"
+            assert {*streams} <= {one_stream}, f"{of_op[i][0]}: launches on {streams}, expected all on {one_stream}"
     assert {op for op, _ in module.kernels} - with_launches == set()
 
 

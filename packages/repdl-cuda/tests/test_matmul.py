@@ -20,7 +20,7 @@ MACHINES = (("0", "4"), ("1", "132"), ("2", "16"))
 PROCESSORS = [pytest.param(n, marks=[] if n in (16, 132) else pytest.mark.nightly) for n in (16, 46, 78, 108, 132, 170)]
 SHORT = "dot_chunk=1,sum_lanes=64,sum_block=1024"
 
-pytestmark = pytest.mark.parametrize("backend", BACKENDS)
+pytestmark = [pytest.mark.parametrize("backend", BACKENDS), pytest.mark.usefixtures("one_stream")]
 
 
 def layouts(rows: int, columns: int, x: torch.Tensor) -> dict[str, torch.Tensor]:

@@ -17,6 +17,7 @@ from repdl.testing import cases
 from repdl.testing.parity import ParityTests
 
 BACKENDS = {name: row.error for name, row in repdl.backends().items() if name.startswith("cuda")}
+pytestmark = pytest.mark.usefixtures("one_stream")
 
 
 def test_parity__a_backend_is_here() -> None:

@@ -16,6 +16,7 @@ from repdl.registry import OPS
 from repdl.testing import assert_same_bits, uniform
 
 BACKENDS = [name for name, row in repdl.backends().items() if name.startswith("cuda") and not row.error]
+pytestmark = pytest.mark.usefixtures("one_stream")
 FLOAT, DOUBLE = torch.float32, torch.float64
 LENGTHS = {
     "packs": 12, "elements": 13, "two_kept": 4096, "two_again": 4100, "kept": 8192, "again": 8196, "odd_again": 8193,

@@ -13,6 +13,7 @@ from repdl.testing.environment import DIRECTIONS, can_flush, flush_denormal, rou
 
 BACKENDS = {"cuda": "cuda", "cuda-emulated": "cpu"}
 HERE = [name for name, row in repdl.backends().items() if name in BACKENDS and not row.error]
+pytestmark = pytest.mark.usefixtures("one_stream")
 ENVIRONMENTS = [*DIRECTIONS, *(["flush"] if can_flush() else [])]
 
 

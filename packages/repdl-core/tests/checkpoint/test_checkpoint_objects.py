@@ -16,6 +16,7 @@ from torch.optim import lr_scheduler
 import repdl
 from repdl import checkpoint
 from repdl.checkpoint import diff
+from repdl.checkpoint.state import Encoded, Run, collect
 from repdl.errors import CheckpointError
 
 OPTIMIZERS: dict[str, Callable[[Any], Any]] = {
@@ -139,6 +140,51 @@ def test_objects__what_a_state_dict_leaves_out(tmp_path: Path) -> None:
     assert other[0].weight.grad is None and str(other[1].weight.grad.item()) == "-0.0"
     checkpoint.load(tmp_path / "d", model=other)
     assert other[1].weight.grad is None
+
+
+def test_objects__a_load_writes_into_the_memory_that_is_there(tmp_path: Path) -> None:
+    """Whoever has a view of a parameter, of a buffer or of an optimizer's state sees what was loaded."""
+    model = Layer()
+    model.register_buffer("kept", torch.zeros(4))
+    optimizer = torch.optim.SGD(model.parameters(), momentum=0.9)
+    model.weight.grad = torch.ones(3)
+    optimizer.step()
+
+    def tensors() -> dict[str, torch.Tensor]:
+        return {"weight": model.weight.data, "kept": model.kept, "cache": model.cache}
+
+    wanted = {name: torch.full_like(tensor, 3.0) for name, tensor in tensors().items()}
+    before = {name: tensor.clone() for name, tensor in tensors().items()}
+    for name, tensor in tensors().items():
+        tensor.copy_(wanted[name])
+    checkpoint.save(tmp_path / "c", model=model, optimizer=optimizer)
+    for name, tensor in tensors().items():
+        tensor.copy_(before[name])
+    views = {name: tensor[:2] for name, tensor in tensors().items()}
+    checkpoint.load(tmp_path / "c", model=model, optimizer=optimizer)
+    for name, tensor in tensors().items():
+        assert torch.equal(tensor, wanted[name]) and torch.equal(views[name], wanted[name][:2]), name
+
+
+LAYOUTS: dict[str, Callable[[], torch.Tensor]] = {
+    "contiguous": lambda: torch.arange(24.0).view(2, 3, 4),
+    "transposed": lambda: torch.arange(24.0).view(4, 3, 2).permute(2, 1, 0),
+    "strided": lambda: torch.arange(48.0).view(2, 3, 8)[..., ::2],
+    "shifted": lambda: torch.arange(25.0)[1:].view(2, 3, 4),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_objects__a_snapshot_is_no_view(layout: str) -> None:
+    """What changes after `async_save` has returned, or while a load fails, is not in it."""
+    model = nn.Module()
+    model.weight = nn.Parameter(LAYOUTS[layout]())
+    wanted = model.weight.detach().clone()
+    encoded = Encoded.of(collect(Run.of(model=model))).copied()
+    with torch.no_grad():
+        model.weight.fill_(7.0)
+    (kept,) = (tensor for tensor in encoded.tensors.values() if tensor.shape == wanted.shape)
+    assert torch.equal(kept, wanted)
 
 
 def test_objects__mappings_scalers_averages_and_generators(tmp_path: Path) -> None:
