@@ -319,6 +319,37 @@ def test_pairs__of_public_functions(gradients: bool) -> None:
     assert sum(most > 10 for most in recorded.values()) > 14, recorded
 
 
+def in_one_memory(args: list[Any]) -> list[Any]:
+    """The same, whose floating-point tensors lie one behind the other."""
+    tensors = [a.detach() for a in args if isinstance(a, Tensor) and a.is_floating_point()]
+    memory = iter(torch.cat([t.flatten() for t in tensors]).split([t.numel() for t in tensors]))
+    return [next(memory).view(a.shape) if isinstance(a, Tensor) and a.is_floating_point() else a for a in args]
+
+
+@cache_calls
+def flattened(a: Tensor, b: Tensor) -> Tensor:
+    return ops.add(a.reshape(-1), b.reshape(-1)[::2].repeat(2))
+
+
+def test_pairs__of_tensors_that_lie_in_one_memory() -> None:
+    """Before or after others that do not; a view that a function takes is of one of them alone."""
+    of_views = {"matmul": [x(2, 3, 4), x(4, 3)], "linear": [x(2, 3, 4), x(5, 4), x(5)], "bmm": [x(2, 3, 4), x(2, 4, 3)]}
+    calls = [(getattr(ops, name), args) for name, args in of_views.items()]
+    calls += [(flattened, [A, B]), *((getattr(ops, name), args) for name, (args, named) in CALLS.items() if not named)]
+    for function, args in calls:
+        apart, beside = [other(a) if isinstance(a, Tensor) and a.is_floating_point() else a for a in args], args
+        pair = (in_one_memory(beside), apart)
+        for order in (1, -1):
+            GENERATION.advance()
+            for given in pair[::order]:
+                expected = of_function(function, given, {})
+                for n in range(4):
+                    seen = outcome(function, given, {})
+                    assert seen == expected, (
+                        f"{function.__name__}, call {n}, order {order}: {seen}, expected {expected}"
+                    )
+
+
 def test_pairs__of_names() -> None:
     """An argument as each of those that a function has in its place and behind it; nothing else differs."""
     for name, (args, _) in CALLS.items():
