@@ -12,6 +12,7 @@ import torch
 
 import repdl
 from repdl.testing import assert_same_bits
+from repdl.testing.exact_arguments import MARGIN
 from repdl.testing.inputs import uniform
 from repdl_cpu import use_isa
 
@@ -83,3 +84,16 @@ def test_conv2d_grad_weight__chunk_beyond_all_terms(channels: int, threads: int)
     repdl.set_num_threads(threads)
     huge = torch.ops.repdl.conv2d_grad_weight(grad, x, *options, f"dot_chunk={2**62},sum_lanes=64,sum_block=1024")
     assert_same_bits(huge, torch.ops.repdl.conv2d_grad_weight(grad, x, *options, "sequential"))
+
+
+@pytest.mark.parametrize("name", MARGIN)
+def test_pointwise__rows_with_many_undecided_elements(name: str) -> None:
+    """In one long row they are more than the queue of a loop has room for, in rows of 500 elements they are not."""
+    hard = torch.tensor(MARGIN[name]).to(torch.int32).view(torch.float32)
+    x = hard.repeat(1 + 100_000 // len(hard))[:100_000].view(200, 500)
+    in_rows = torch.empty(200, 501)[:, :500].copy_(x)
+    repdl.set_num_threads(1)
+    function = getattr(repdl.ops, name)
+    for isa in repdl.backends()["cpu"].details["supported"].split():
+        with use_isa(isa):
+            assert_same_bits(function(x), function(in_rows).contiguous(), f"{name}, {isa}")
