@@ -75,7 +75,9 @@ def try_out(folder: Path) -> None:
     venv.create(place, clear=True, with_pip=True)
     python = place / "bin/python"
     pip = (python, "-m", "pip", "install", "-q", "--only-binary=:all:")
-    run(*pip, "-c", ROOT / "constraints.txt", "torch", "numpy", "tqdm", "jinja2")
+    lines = (ROOT / "packages/repdl-core/pyproject.toml").read_text()
+    (needed,) = re.findall(r"^dependencies = \[(.*)\]$", lines, re.MULTILINE)
+    run(*pip, "-c", ROOT / "constraints.txt", *re.findall(r'"([^"]+)"', needed))
     begin = time.perf_counter()
     alone = {"PATH": str(place / "bin"), "CC": "false", "CXX": "false", "PYTHONPATH": ""}
     run(*pip, "--no-index", "--find-links", folder, "repdl-core[cpu,nn,optim]", **alone)

@@ -1,5 +1,5 @@
 # The ISA levels to build, of the processor that the compiler makes code for: not the host's, which
-# differs in a cross build or with -arch.
+# differs in a cross build or with -arch, unless REPDL_CPU_ISAS is native.
 include(CheckCXXSourceCompiles)
 
 set(REPDL_CPU_SOURCES "${CMAKE_CURRENT_LIST_DIR}/..")
@@ -7,9 +7,9 @@ set(REPDL_CPU_SOURCES "${CMAKE_CURRENT_LIST_DIR}/..")
 # The best level of the processor that builds.
 function(repdl_best_isa result)
   set(CMAKE_TRY_COMPILE_TARGET_TYPE EXECUTABLE)
-  try_run(exit_status compiled "${CMAKE_BINARY_DIR}/best_isa" "${REPDL_CPU_SOURCES}/cmake/best_isa.cpp"
+  try_run(REPDL_BEST_ISA_STATUS REPDL_BEST_ISA_COMPILED "${CMAKE_BINARY_DIR}/best_isa" "${REPDL_CPU_SOURCES}/cmake/best_isa.cpp"
     CMAKE_FLAGS "-DINCLUDE_DIRECTORIES=${REPDL_CPU_SOURCES}/native" RUN_OUTPUT_VARIABLE best)
-  if(NOT compiled OR NOT exit_status EQUAL 0)
+  if(NOT REPDL_BEST_ISA_COMPILED OR NOT REPDL_BEST_ISA_STATUS EQUAL 0)
     message(FATAL_ERROR "repdl-cpu: REPDL_CPU_ISAS is native, but what this processor has can't be found out; "
                         "name a level")
   endif()
@@ -38,7 +38,7 @@ function(repdl_isas result)
   endif()
   foreach(isa IN LISTS REPDL_CPU_ISAS)
     if(NOT isa IN_LIST isas)
-      message(FATAL_ERROR "repdl-cpu: REPDL_CPU_ISAS is ${REPDL_CPU_ISAS}, expected some of ${isas}")
+      message(FATAL_ERROR "repdl-cpu: REPDL_CPU_ISAS is ${REPDL_CPU_ISAS}, expected some of ${isas}, or native alone")
     endif()
   endforeach()
   if(NOT REPDL_CPU_ISAS)

@@ -88,7 +88,10 @@ def test_conv2d_grad_weight__chunk_beyond_all_terms(channels: int, threads: int)
 
 @pytest.mark.parametrize("name", MARGIN)
 def test_pointwise__rows_with_many_undecided_elements(name: str) -> None:
-    """In one long row they are more than the queue of a loop has room for, in rows of 500 elements they are not."""
+    """In one long row they are more than the queue of the AVX-512 loop has room for, in rows of 500 they are not.
+
+    On other levels, whose loops have no such queue, both are the same.
+    """
     hard = torch.tensor(MARGIN[name]).to(torch.int32).view(torch.float32)
     x = hard.repeat(1 + 100_000 // len(hard))[:100_000].view(200, 500)
     in_rows = torch.empty(200, 501)[:, :500].copy_(x)

@@ -75,7 +75,7 @@ STREAM = 0x700
 
 @pytest.fixture
 def one_stream(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
-    """Its handle. No launch of a kernel would wait for those before it that are on another stream."""
+    """The only stream that a test may launch kernels on: a launch does not wait for those on another stream."""
     from repdl_cuda import native
 
     if find_spec("repdl_cuda._emulated") is None:

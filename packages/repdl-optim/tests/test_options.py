@@ -46,14 +46,25 @@ VALUES: dict[str, tuple[Any, ...]] = {
 ONE_WAY = ("capturable", "differentiable", "foreach", "fused")
 """Options that choose how torch computes a step, and have tests of their own."""
 
-PAIRS = {"Adafactor": {"eps": ((1e-3, 0.2),)}, "Muon": {"eps": (1e-4,)}}
-"""Options of one optimizer that are others than those of that name."""
+OF_ONE = {"Adafactor": {"eps": ((1e-3, 2.0),)}, "Muon": {"eps": (10.0,)}}
+"""Values for one optimizer, in place of those in VALUES."""
 
-BOUNDS = {"Muon": 0.05}
-"""Of the largest element; torch's Muon computes in bfloat16."""
+GIVEN = {"Muon": {"lr": 0.3}}
+"""What is given besides, where the default moves the parameters too little."""
+
+BOUNDS = {"Muon": 0.02}
+"""Of the largest movement; torch's Muon computes in bfloat16."""
 BOUND = 1e-9
+
+NO_EFFECT = {
+    "ASGD": {"t0"},  # of the averages
+    **{name: {"decoupled_weight_decay"} for name in ("Adam", "NAdam", "RAdam")},
+    "SGD": {"dampening"},  # of a momentum
+}
+"""Options that alone change no parameter."""
 STEPS = 6
 
+# SparseAdam takes sparse gradients alone; test_sparse_adam.py has its options.
 KINDS = {name: getattr(torch.optim, name, None) for name in optim.__all__}
 NAMES = sorted(
     name for name, kind in KINDS.items() if inspect.isclass(kind) and name not in ("Optimizer", "SparseAdam")
@@ -66,7 +77,7 @@ def options_of(name: str) -> dict[str, tuple[Any, ...]]:
         if parameter.default is parameter.empty or key in ONE_WAY:
             continue
         found[key] = (not parameter.default,) if isinstance(parameter.default, bool) else VALUES[key]
-    return found | PAIRS.get(name, {})
+    return found | OF_ONE.get(name, {})
 
 
 def changes(name: str) -> Iterator[dict[str, Any]]:
@@ -103,16 +114,24 @@ def trained(kind: Any, name: str, given: dict[str, Any], **way: Any) -> list[tor
 
 @pytest.mark.parametrize("name", NAMES)
 def test_options__as_torch(name: str) -> None:
+    """Every option changes torch's result by more than the bound within which ours is."""
     way = {"foreach": False} if "foreach" in inspect.signature(getattr(torch.optim, name)).parameters else {}
-    moved = 0
+    theirs, always = getattr(torch.optim, name), GIVEN.get(name, {})
+    start, default = trained(theirs, name, {"lr": 0.0}, **way), trained(theirs, name, always, **way)
+    assert not isinstance(start, str) and not isinstance(default, str)
+    largest = max(float((a - b).abs().max()) for a, b in zip(default, start))
+    effect = {}
     for given in changes(name):
-        exact = trained(getattr(torch.optim, name), name, given, **way)
-        found = trained(getattr(optim, name), name, given)
+        exact = trained(theirs, name, always | given, **way)
+        found = trained(getattr(optim, name), name, always | given)
         if isinstance(exact, str) or isinstance(found, str):
             assert found == exact, given
             continue
-        moved += 1
-        for ours, theirs in zip(found, exact):
-            bound = BOUNDS.get(name, BOUND) * max(1.0, float(theirs.abs().max()))
-            assert (ours - theirs).abs().max() <= bound, given
-    assert moved >= 10
+        moved = max(largest, *(float((a - b).abs().max()) for a, b in zip(exact, start)))
+        error = max(float((a - b).abs().max()) for a, b in zip(found, exact))
+        assert error <= BOUNDS.get(name, BOUND) * moved, (given, error, moved)
+        if len(given) == 1:
+            (key,) = given
+            effect[key] = max(float((a - b).abs().max()) for a, b in zip(exact, default)) / moved
+    assert {key for key, size in effect.items() if size <= 2 * BOUNDS.get(name, BOUND)} == NO_EFFECT.get(name, set())
+    assert len(effect) >= 4

@@ -397,6 +397,7 @@ def test_receipt__commands(said: Callable[..., str], tmp_path: Path, capsys: pyt
     (tmp_path / "helper.py").write_text("number = 2\n")
     assert "another file: helper.py" in said(1, "verify", "run.json", "--steps", "2")
     program = (tmp_path / "program.py").read_text()
+    assert "import helper, " in program
     (tmp_path / "program.py").write_text(program.replace("import helper, ", "import "))
     assert "another file: helper.py" in said(1, "verify", "run.json", "--steps", "2")
     for option in ("--every", "--sign"):

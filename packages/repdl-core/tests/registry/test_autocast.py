@@ -222,6 +222,20 @@ def test_autocast__a_derivative_has_the_dtypes_of_its_forward_call() -> None:
         assert_same_bits(torch.autograd.grad(loss, (x, w)), outside)
 
 
+def test_autocast__targets_are_not_narrowed() -> None:
+    """Those of losses that without autocast convert them to the dtype of their inputs."""
+    x, y = uniform(1, 5), uniform(2, 5)  # y is no bfloat16
+    losses = {
+        "soft_margin_loss": lambda a, b: ops.soft_margin_loss(a, b, reduction="none"),
+        "hinge_embedding_loss": lambda a, b: ops.hinge_embedding_loss(a, 1 + (b - 1) * 2.0**-12, reduction="none"),
+    }
+    for name, loss in losses.items():
+        low = x.bfloat16()
+        with torch.autocast("cpu", torch.bfloat16):
+            found = loss(low, y)
+        assert_same_bits(found, loss(low.float(), y), name)
+
+
 def test_autocast__float64_and_what_is_switched_off_stay() -> None:
     x = uniform(1, 4, 4)
     expected = ops.mm(x, x)

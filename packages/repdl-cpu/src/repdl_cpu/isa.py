@@ -24,8 +24,8 @@ def supported_isas() -> list[str]:
     built = [isa for isa in known if find_spec(f"repdl_cpu._{isa}")]
     if not built:
         raise BackendError(
-            f"repdl-cpu: this machine supports {', '.join(known)}, and none was built; build one of them with "
-            f"pip install packages/repdl-cpu -Ccmake.define.REPDL_CPU_ISAS={known[-1]}"
+            f"repdl-cpu: this machine supports {', '.join(known)}, and none was built; build the best with "
+            f"pip install packages/repdl-cpu -Ccmake.define.REPDL_CPU_ISAS=native"
         )
     return built
 

@@ -1,7 +1,7 @@
 """Calls that differ from a sample of torch's database of ops in one thing: the dtype of a tensor, or an option.
 
 The database has few samples with tensors of two dtypes, and few options beside those that it tries. Each call here
-has one tensor more in another dtype, or one or two options that no sample may have; it is compared with torch's as
+has one of its tensors in another dtype, or one or two options that no sample may have; it is compared with torch's as
 samples are (`repdl.testing.opinfo`). Calls that torch does not take say nothing.
 """
 
@@ -92,14 +92,14 @@ def variations(name: str, sample: Any) -> Iterator[Variation]:
 
 
 def _widest_bound(sample: Any, dtype: torch.dtype) -> torch.dtype:
-    """The dtype of a sample's tensors with the fewest bits; `dtype` if they are wider."""
+    """Of a sample's dtypes and `dtype`, the one with the widest bound."""
     given = {t.dtype for t in opinfo.tensors_of((sample.input, sample.args, sample.kwargs))}
     return max(given & opinfo.BOUNDS.keys() | {dtype}, key=lambda d: opinfo.BOUNDS[d])
 
 
-def differences(name: str, most: int, dtype: torch.dtype = torch.float32) -> tuple[int, dict[str, str]]:
-    """How many variations of `most` samples of each entry were compared, and what differs: variation -> how."""
-    compared, found = 0, dict[str, str]()
+def differences(name: str, most: int, dtype: torch.dtype = torch.float32) -> tuple[int, set[tuple[str, str]]]:
+    """How many variations of `most` samples of an entry agree, and of those that do not: the change, the difference."""
+    agreed, found = 0, set[tuple[str, str]]()
     for info in opinfo.entries(name):
         theirs = next((f for f in opinfo.counterparts(name) if f is info.op), None)
         if theirs is None:
@@ -113,8 +113,9 @@ def differences(name: str, most: int, dtype: torch.dtype = torch.float32) -> tup
                 outcome = opinfo.outcome(call, variation.sample, exact, _widest_bound(variation.sample, dtype))
                 if outcome is None:
                     continue
-                compared += 1
                 what = outcome.result or (outcome.gradient and f"gradient: {outcome.gradient}")
                 if what:
-                    found[variation.what] = what
-    return compared, found
+                    found.add((variation.what, opinfo.plain(what)))
+                else:
+                    agreed += 1
+    return agreed, found

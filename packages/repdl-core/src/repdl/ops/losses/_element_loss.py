@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from repdl.dtypes import Dtypes
@@ -101,9 +102,13 @@ def operands(op: str, **tensors: Tensor) -> list[Tensor]:
 
 
 def with_target(op: str, target: Tensor, **inputs: Tensor) -> list[Tensor]:
-    """The inputs as `operands`, then the target, which torch converts to their dtype in these losses."""
+    """The inputs as `operands`, then the target, which torch converts to their dtype in these losses.
+
+    Under autocast, which widens all of them, it stays as it is.
+    """
     found = operands(op, **inputs)
-    if isinstance(target, Tensor):
+    widened = torch.is_autocast_enabled(found[0].device.type)
+    if isinstance(target, Tensor) and not target.is_complex() and not widened:
         target = floating(target, found[0].dtype)
     return operands(op, **dict(zip(inputs, found)), target=target)
 

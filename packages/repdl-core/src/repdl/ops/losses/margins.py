@@ -179,7 +179,7 @@ def hinge_embedding_loss(
 ) -> Tensor:
     """`input` where `target` is 1, `max(0, margin - input)` where it is -1; broadcast, any dtype, reduced.
 
-    The result has the dtype of `input`; `target` is converted to it.
+    The result has the dtype of `input`, the default one for integers; `target` is converted to it.
 
     Raises:
         ShapeError: if the shapes do not broadcast, or for another `reduction`.
@@ -224,7 +224,7 @@ def soft_margin_loss(
 ) -> Tensor:
     """`log(1 + exp(-target * input))`, broadcast, reduced; finite where torch's overflows.
 
-    The result has the dtype of `input`; `target` is converted to it.
+    The result has the dtype of `input`, the default one for integers; `target` is converted to it.
 
     Raises:
         ShapeError: if the shapes do not broadcast, or for another `reduction`.
