@@ -32,6 +32,7 @@ UNITS = {
 """Family -> the translation units of its float kernels, if they are not one of its name."""
 NOT_KERNELS = {
     "base/environment.hpp",
+    "base/isas.hpp",
     "base/machine.cpp",
     "gemm/micro_kernel.hpp",
     "base/module.cpp",
