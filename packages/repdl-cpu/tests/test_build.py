@@ -59,7 +59,8 @@ def test_build__isas_that_are_asked_for(tmp_path: Path) -> None:
 def test_build__the_best_isa_of_this_processor(tmp_path: Path) -> None:
     from repdl_cpu import _machine
 
-    assert f"levels: {_machine.supported_isas()[0]}." in configure(tmp_path, ISAS, "-DREPDL_CPU_ISAS=native")
+    for _ in range(2):  # a build directory is configured again
+        assert f"levels: {_machine.supported_isas()[0]}." in configure(tmp_path, ISAS, "-DREPDL_CPU_ISAS=native")
     (tmp_path / "other").mkdir()
     broken = ISAS.replace("\n", '\nset(CMAKE_CXX_FLAGS "-include none.hpp")\n', 1)
     assert "can't be found out; name a level" in configure(tmp_path / "other", broken, "-DREPDL_CPU_ISAS=native")

@@ -169,8 +169,7 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(
   const dim3 grid = config->gridDim, block = config->blockDim;
   const std::uint64_t threads = std::uint64_t{block.x} * block.y * block.z;
   if (threads == 0 || threads > 1024 || block.z > 64) return cudaErrorInvalidConfiguration;
-  if (emulation::streams().size() >= 1 << 16) emulation::streams().clear();  // nobody takes them
-  emulation::streams().push_back(config->stream);
+  emulation::streams().insert(config->stream);
   emulation::run(grid, block, config->dynamicSmemBytes, [=] { kernel(arguments...); });
   return cudaSuccess;
 }

@@ -13,7 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <vector>
+#include <set>
 
 struct dim3 {
   unsigned x, y, z;
@@ -51,8 +51,8 @@ namespace repdl::emulation {
 // a warp operation that not all threads reach; what the kernel has written until then stays.
 void run(dim3 grid, dim3 block, std::size_t dynamic_bytes, const std::function<void()>& body);
 
-// The stream of each launch of this host thread since a test took them: everything runs at once.
-std::vector<void*>& streams();
+// The streams on which this host thread launched something since a test took them: everything runs at once.
+std::set<void*>& streams();
 
 // Waits for the whole block, and returns whether any of its threads voted; `line` tells one
 // barrier from another.

@@ -237,8 +237,8 @@ void run_grid(dim3 grid, dim3 block) {
 
 }  // namespace
 
-std::vector<void*>& streams() {
-  thread_local std::vector<void*> all;
+std::set<void*>& streams() {
+  thread_local std::set<void*> all;
   return all;
 }
 

@@ -133,5 +133,6 @@ def test_options__as_torch(name: str) -> None:
         if len(given) == 1:
             (key,) = given
             effect[key] = max(float((a - b).abs().max()) for a, b in zip(exact, default)) / moved
-    assert {key for key, size in effect.items() if size <= 2 * BOUNDS.get(name, BOUND)} == NO_EFFECT.get(name, set())
+    without = {key for key, size in effect.items() if size <= 2 * BOUNDS.get(name, BOUND)}
+    assert without == NO_EFFECT.get(name, set()) & effect.keys()  # an older torch lacks some
     assert len(effect) >= 4

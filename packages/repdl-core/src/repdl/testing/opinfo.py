@@ -168,9 +168,14 @@ class _Ours(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
+def calls_directly(name: str, info: Any) -> bool:
+    """Whether the arguments of an entry's samples are those of torch's function."""
+    return any(info.op is f for f in counterparts(name))
+
+
 def ours(name: str, info: Any) -> Callable[..., Any]:
     """The function of `repdl.ops` with the arguments of the entry's samples."""
-    if any(info.op is f for f in counterparts(name)):
+    if calls_directly(name, info):
         return function(name)
 
     def call(*args: Any, **kwargs: Any) -> Any:

@@ -101,8 +101,7 @@ def differences(name: str, most: int, dtype: torch.dtype = torch.float32) -> tup
     """How many variations of `most` samples of an entry agree, and of those that do not: the change, the difference."""
     agreed, found = 0, set[tuple[str, str]]()
     for info in opinfo.entries(name):
-        theirs = next((f for f in opinfo.counterparts(name) if f is info.op), None)
-        if theirs is None:
+        if not opinfo.calls_directly(name, info):
             continue
         call: Callable[..., Any] = opinfo.function(name)
         for sample in opinfo.samples(info, dtype, most):
