@@ -53,8 +53,8 @@ def saved(call: Callable[..., Any], args: Any, kwargs: Any) -> list[tuple[Any, .
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        results = opinfo._tensors(call(*args, **kwargs))
-    given = [*opinfo._tensors((args, kwargs)), *results]
+        results = opinfo.tensors_of(call(*args, **kwargs))
+    given = [*opinfo.tensors_of((args, kwargs)), *results]
     return [shown(tensor, [t.data_ptr() for t in given]) for tensor in kept]
 
 
@@ -98,7 +98,7 @@ def test_replay_saved__functions() -> None:
             for info in opinfo.entries(name):
                 for sample in opinfo.samples(info, torch.float32, 2):
                     known.append(
-                        (name, info, *opinfo._map(opinfo._fresh, ((sample.input, *sample.args), sample.kwargs)))
+                        (name, info, *opinfo.mapped(opinfo.fresh, ((sample.input, *sample.args), sample.kwargs)))
                     )
         for enabled in (False, True):
             with repdl.enabled() if enabled else nullcontext():

@@ -47,10 +47,10 @@ def computed(info: Any, sample: Any, with_gradients: bool) -> list[torch.Tensor]
     """Results or gradients on the host, or which error was raised."""
     torch.manual_seed(0)
     try:
-        results = opinfo._tensors(info.op(sample.input, *sample.args, **sample.kwargs))
+        results = opinfo.tensors_of(info.op(sample.input, *sample.args, **sample.kwargs))
         torch.cuda.synchronize()  # copies to the host that were not waited for
-        inputs = opinfo._tensors((sample.input, sample.args, sample.kwargs))
-        found = opinfo._gradients(results, inputs) if with_gradients else results
+        inputs = opinfo.tensors_of((sample.input, sample.args, sample.kwargs))
+        found = opinfo.gradients_of(results, inputs) if with_gradients else results
         return [t.detach().cpu().resolve_conj().resolve_neg() for t in found if t is not None]
     except Exception as error:
         return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"

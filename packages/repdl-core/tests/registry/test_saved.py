@@ -42,14 +42,14 @@ def wanting(sample: Any, wanted: Collection[int]) -> Any:
             return value
         return value.detach().requires_grad_(next(number) in wanted and value.is_floating_point())
 
-    return opinfo._map(fresh, (sample.input, tuple(sample.args), dict(sample.kwargs)))
+    return opinfo.mapped(fresh, (sample.input, tuple(sample.args), dict(sample.kwargs)))
 
 
 def is_refused(call: Callable[..., Any], sample: Any, wanted: Collection[int], place: int) -> bool | None:
     """Whether a gradient can't be had after the tensor at a place, of the operands and then the results, is changed."""
     first, args, kwargs = wanting(sample, wanted)
-    operands = opinfo._tensors((first, args, kwargs))
-    results = opinfo._tensors(call(first, *args, **kwargs))
+    operands = opinfo.tensors_of((first, args, kwargs))
+    results = opinfo.tensors_of(call(first, *args, **kwargs))
     roots = [t for t in results if t.requires_grad]
     if not roots:
         return None
@@ -74,8 +74,8 @@ def compare(most: int) -> tuple[dict[str, set[str]], int]:
             for sample in opinfo.samples(info, torch.float32, most):
                 given = (sample.input, tuple(sample.args), dict(sample.kwargs))
                 with suppress(RepDLError, RuntimeError, TypeError, ValueError, opinfo.Skipped):
-                    results = len(opinfo._tensors(call(given[0], *given[1], **given[2])))
-                    operands = opinfo._tensors(given)
+                    results = len(opinfo.tensors_of(call(given[0], *given[1], **given[2])))
+                    operands = opinfo.tensors_of(given)
                     of_all = tuple(i for i, t in enumerate(operands) if t.requires_grad)
                     for wanted in {of_all, *((i,) for i in of_all)}:
                         for place in range(len(operands) + results):

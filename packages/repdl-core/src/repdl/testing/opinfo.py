@@ -197,7 +197,7 @@ def mapped(change: Callable[[Any], Any], value: Any) -> Any:
     return change(value)
 
 
-def _fresh(value: Any) -> Any:
+def fresh(value: Any) -> Any:
     """A leaf with the strides of the sample."""
     if not isinstance(value, torch.Tensor):
         return value
@@ -228,7 +228,7 @@ def _cotangent(output: torch.Tensor) -> torch.Tensor:
     return weights.to(output.device, output.dtype).reshape(output.shape)
 
 
-def _gradients(outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor]) -> list[torch.Tensor | None]:
+def gradients_of(outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor]) -> list[torch.Tensor | None]:
     """None for an input that the outputs do not depend on."""
     wanted = [t for t in inputs if t.requires_grad]
     roots = [t for t in outputs if t.requires_grad]
@@ -291,7 +291,7 @@ def expected(info: Any, sample: Any) -> Expected | None:
         return None
     gradients: list[torch.Tensor | None] | None = None
     with suppress(Exception):
-        gradients = _gradients(results, tensors_of((first, args, kwargs))) or None
+        gradients = gradients_of(results, tensors_of((first, args, kwargs))) or None
     try:
         with torch.no_grad():
             dtypes = [t.dtype for t in tensors_of(info.op(sample.input, *sample.args, **sample.kwargs))]
@@ -303,7 +303,7 @@ def expected(info: Any, sample: Any) -> Expected | None:
 def outcome(call: Callable[..., Any], sample: Any, exact: Expected, dtype: torch.dtype) -> Outcome | None:
     """What a function makes of a sample; None where it draws random numbers."""
     bound, bound_of_gradient = BOUNDS[dtype]
-    first, args, kwargs = mapped(_fresh, (sample.input, tuple(sample.args), dict(sample.kwargs)))
+    first, args, kwargs = mapped(fresh, (sample.input, tuple(sample.args), dict(sample.kwargs)))
     try:
         actual = tensors_of(call(first, *args, **kwargs))
     except RepDLError as error:
@@ -322,7 +322,7 @@ def outcome(call: Callable[..., Any], sample: Any, exact: Expected, dtype: torch
     if exact.gradients is None or result is not None:
         return Outcome(result, None, False)
     try:
-        grads = _gradients(actual, tensors_of((first, args, kwargs)))
+        grads = gradients_of(actual, tensors_of((first, args, kwargs)))
     except Exception as error:
         return Outcome(result, f"{type(error).__name__}: {str(error).splitlines()[0]}", True)
     if len(grads) != len(exact.gradients):
