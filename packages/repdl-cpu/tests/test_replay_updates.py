@@ -75,6 +75,55 @@ def test_replay__updates_look_where_memory_lies() -> None:
         assert_same_bits([param, buffer], expected, "copied gradient")
 
 
+MANY = 150
+"""Parameters: of more than 64 tensors a call has to find one again in another way."""
+
+
+def steps(params: Any, grads: Any) -> list[torch.Tensor]:
+    """What a step makes of copies, and of what it is of: (parameters and buffers)."""
+    buffers = [torch.zeros_like(p) for p in params]
+    given = [p.clone() for p in params]
+    sgd(given, grads, buffers, 0.1, 0.9)
+    return [*given, *buffers]
+
+
+def test_replay__updates_of_many_tensors() -> None:
+    function: Any = registry.functions.sgd_step
+    GENERATION.advance()
+    apart = [x(3) for _ in range(MANY)]
+    repeated = [*apart]
+    repeated[MANY - 1] = repeated[MANY - 2]  # the last gradient is the one before, behind the first 64
+    early = [*apart]
+    early[MANY - 1] = early[0]
+    for grads in (apart, repeated, apart, early, repeated, early) * 2:
+        params = [x(3) for _ in range(MANY)]
+        args = 0.1, 0.01, 0.9, 0.0, False, False, False
+        expected, buffers = [p.clone() for p in params], [torch.zeros_like(p) for p in params]
+        function.__wrapped__(expected, grads, buffers, *args)
+        assert_same_bits(steps(params, grads), [*expected, *buffers], "many")
+    assert function.recordings == 3
+    for place in (0, 63, 64, MANY - 1):  # a parameter and the gradient of another one share an element
+        params, grads = [x(3) for _ in range(MANY)], [x(3) for _ in range(MANY)]
+        memory = x(5)
+        params[place], grads[MANY // 2] = memory[:3], memory[2:]
+        before = [p.clone() for p in params]
+        with pytest.raises(repdl.RepDLError, match="share memory"):
+            sgd(params, grads, [torch.zeros(3) for _ in params], 0.1, 0.9)
+        assert_same_bits(params, before, "refused")
+
+
+def test_replay__more_tensors_than_a_call_keeps() -> None:
+    function: Any = registry.functions.sgd_step
+    GENERATION.advance()
+    for count, recordings in ((2048, 1), (2049, 1)):  # of 4096 tensors and of 4098
+        grads = [torch.full((1,), float(n % 7)) for n in range(count)]
+        for _ in range(3):
+            params = [torch.ones(1) for _ in range(count)]
+            registry.functions.sgd_step(params, grads, [], 0.5, 0.0, 0.0, 0.0, False, False, False)
+            assert [p.item() for p in params] == [1 - n % 7 / 2 for n in range(count)]
+        assert function.recordings == recordings
+
+
 @pytest.fixture(params=["cpu", "reference"])
 def stepping(request: pytest.FixtureRequest) -> Iterator[None]:
     """sgd_step by a kernel, or in Python, which leaves no step in a trace."""

@@ -13,7 +13,7 @@ from repdl.callcache.extension import c_extension
 from repdl.callcache.plan import Outcome, Plan, Result
 from repdl.callcache.planner import NotCacheable, plan_call, plan_in_place, plan_update
 from repdl.callcache.scalars import ScalarsMatter, VariableScalars, find_variable_scalars
-from repdl.callcache.spans import index_of, tensors_of, unique
+from repdl.callcache.spans import tensors_of, unique
 from repdl.callcache.trace import Write, trace_call
 from repdl.dynamo import set_dynamo_skip
 from repdl.settings.generation import GENERATION
@@ -87,8 +87,8 @@ def _record_foreach_in_place(
         return Outcome(function(*args, **kwargs))
     versions = [t._version for t in tensors]
     result, trace = trace_call(function, args, kwargs)
-    targets = [write.target for write in trace.writes]
-    known = all(t._version == version + (index_of(t, targets) is not None) for t, version in zip(tensors, versions))
+    targets = {id(write.target) for write in trace.writes}
+    known = all(t._version == version + (id(t) in targets) for t, version in zip(tensors, versions))
     if not targets or not known:
         return Outcome(result)
     return outcome(result, lambda: plan_in_place(trace, tensors, trace.writes, Result("none"), VariableScalars()))

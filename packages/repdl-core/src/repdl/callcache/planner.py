@@ -40,6 +40,8 @@ from repdl.callcache.trace import Derivative, Trace, ValueCheck, ValueRange, Wri
 
 _Spans = Mapping[int, Span]
 """By the id of a tensor."""
+_MOST_TENSORS = 64
+"""Of a call with new tensors: where each memory is from is found by comparing it with all."""
 
 
 class NotCacheable(Exception):
@@ -60,6 +62,7 @@ def plan_call(
     # With a draw, every check must come before the generator advances: C looks at the position, Python is not asked.
     _require(not positions or all(_is_of(c.passes, positions) for c in trace.checks))
     tensors, node = [*tensors, *positions], None
+    _require(len(tensors) <= _MOST_TENSORS)
     if differentiates:
         node, tensors, result = _node(trace, tensors, result)
     else:
@@ -104,7 +107,7 @@ def plan_in_place(
     _require(not (trace.changed or trace.copies or trace.derivatives or trace.checks or trace.draws))
     _require(len(trace.kernel_calls) == len(writes) and len(trace.constants) <= c_extension().MOST_TENSORS)
     _require_kernels(trace, tensors)
-    changed = [_index(write.target, tensors) for write in writes]
+    changed = _indices([write.target for write in writes], tensors)
     _require(len({*changed}) == len(writes))
     constants = [constant.tensor for constant in trace.constants]
     located = dict(_located(unique(flat_arguments(trace)), [*tensors, *constants]))
@@ -113,7 +116,8 @@ def plan_in_place(
         _require(alike(write.result, write.target))
         located[id(write.result)] = Span(index)
     used = {*located.values()}
-    operands = tuple(Operand(i, extent(t), i in changed) for i, t in enumerate(tensors) if Span(i) in used)
+    of_changed = {*changed}
+    operands = tuple(Operand(i, extent(t), i in of_changed) for i, t in enumerate(tensors) if Span(i) in used)
     _require(len(operands) == sum(span.source < len(tensors) for span in used))  # none at an offset in another
     return Plan(
         steps=_steps(trace, located, scalars),
@@ -138,13 +142,15 @@ def plan_update(trace: Trace, args: Sequence[Any]) -> Plan:
     scalars = _floats(call.arguments)
     _require(not call.outputs and call.kernel.layout == "lists" and scalars == _floats(args))
     tensors, given = unique(flat(args)), flat(call.arguments)
-    indices = [_index(t, tensors) for t in given]  # otherwise one was copied
-    changed = tuple(i for i, t in enumerate(tensors) if index_of(t, trace.changed) is not None)
+    indices = _indices(given, tensors)  # otherwise one was copied
+    of_changed = {*map(id, trace.changed)}
+    changed = tuple(i for i, t in enumerate(tensors) if id(t) in of_changed)
     step = Step(
         *(call.kernel, tuple(call.arguments), (), tuple(map(Span, indices))),
         *(tuple(StepScalar(n, value) for n, (_, value) in enumerate(scalars)), call.threads, call.device),
     )
-    operands = tuple(Operand(i, t.nbytes, i in changed) for i, t in zip(indices, given))
+    written = {*changed}
+    operands = tuple(Operand(i, t.nbytes, i in written) for i, t in zip(indices, given))
     return Plan(steps=(step,), operands=operands, changed=changed)
 
 
@@ -172,6 +178,13 @@ def _index(tensor: torch.Tensor, tensors: Sequence[torch.Tensor]) -> int:
     return index
 
 
+def _indices(given: Sequence[torch.Tensor], tensors: Sequence[torch.Tensor]) -> list[int]:
+    """Of each that index among `tensors`."""
+    known = {id(t): i for i, t in enumerate(tensors)}
+    _require(all(id(t) in known for t in given))
+    return [known[id(t)] for t in given]
+
+
 def _is_of(passes: ValueRange | None, tensors: Sequence[torch.Tensor]) -> bool:
     return passes is not None and index_of(passes.tensor, tensors) is not None
 
@@ -194,7 +207,8 @@ def _result(value: Any, tensors: Sequence[torch.Tensor], written: Sequence[torch
 
 
 def _located(given: Sequence[torch.Tensor], sources: Sequence[torch.Tensor]) -> _Spans:
-    found = {id(t): span_of(t, sources) for t in given}
+    known = {id(t): Span(i) for i, t in reversed([*enumerate(sources)])}
+    found = {id(t): known.get(id(t)) or span_of(t, sources) for t in given}
     _require(None not in found.values())
     return found  # type: ignore[return-value]
 

@@ -182,28 +182,34 @@ class StepOptimizer(ReproducibleOptimizer):
         zeros = {name: torch.zeros_like(param, memory_format=torch.preserve_format) for name in names}
         return {"step": torch.tensor(0.0, dtype=torch.float32), **zeros}
 
-    def _next(self, group: Group, param: torch.Tensor, names: Sequence[str]) -> State:
-        """The state of a parameter with its step counted; the entries of those names are still the old ones."""
-        state = self.state.get(param) or self._initial(group, param)
-        missing = [name for name in ("step", *names) if name not in state]
-        if missing:
-            made_with = [f"{option}={group[option]}" for option in self._made_with] or [type(self).__name__]
-            raise RepDLError(
-                f"{type(self).__name__}: the state of a parameter of shape {tuple(param.shape)} has no "
-                f"{' and no '.join(missing)}, only {', '.join(map(str, state))}; "
-                f"load a state dict that was made with {' and '.join(made_with)}"
-            )
-        return {"step": state["step"] + 1, **{name: state[name] for name in names}}
+    def _next(self, group: Group, params: Sequence[torch.Tensor], names: Sequence[str]) -> list[State]:
+        """The states of parameters with their steps counted; the entries of those names are still the old ones."""
+        states = [self.state.get(param) or self._initial(group, param) for param in params]
+        needed = {"step", *names}
+        for param, state in zip(params, states):
+            if not needed <= state.keys():
+                self._raise_missing(group, param, state, [name for name in ("step", *names) if name not in state])
+        steps = [state["step"] for state in states]
+        are_tensors = bool(steps) and all(isinstance(step, torch.Tensor) for step in steps)
+        counted = torch._foreach_add(steps, torch.tensor(1.0)) if are_tensors else [step + 1 for step in steps]
+        return [{"step": step, **{name: state[name] for name in names}} for step, state in zip(counted, states)]
+
+    def _raise_missing(self, group: Group, param: torch.Tensor, state: State, missing: list[str]) -> None:
+        made_with = [f"{option}={group[option]}" for option in self._made_with] or [type(self).__name__]
+        raise RepDLError(
+            f"{type(self).__name__}: the state of a parameter of shape {tuple(param.shape)} has no "
+            f"{' and no '.join(missing)}, only {', '.join(map(str, state))}; "
+            f"load a state dict that was made with {' and '.join(made_with)}"
+        )
 
     def _calls(self, group: Group) -> Iterator[Call]:
         lists = self._lists(group)
         names = (*(n for n in self._counts if n != "step"), *(name for name, there in lists.items() if there))
         members: dict[tuple[Any, ...], list[tuple[torch.Tensor, State]]] = {}
-        for param in group["params"]:
-            if param.grad is not None:
-                state = self._next(group, param, names)
-                key = param.device, param.dtype, *(float(state[name]) for name in self._counts)
-                members.setdefault(key, []).append((param, state))
+        with_gradients = [param for param in group["params"] if param.grad is not None]
+        for param, state in zip(with_gradients, self._next(group, with_gradients, names)):
+            key = param.device, param.dtype, *(float(state[name]) for name in self._counts)
+            members.setdefault(key, []).append((param, state))
         for (_, _, *counts), of in members.items():
             columns = [[state[name] for _, state in of] if there else [] for name, there in lists.items()]
             params = [param for param, _ in of]

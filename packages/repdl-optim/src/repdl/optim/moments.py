@@ -68,10 +68,12 @@ class NAdam(StepOptimizer, torch.optim.NAdam):
     def _initial(self, group: Group, param: torch.Tensor) -> State:
         return {**super()._initial(group, param), "mu_product": torch.tensor(1.0, dtype=torch.float32)}
 
-    def _next(self, group: Group, param: torch.Tensor, names: Sequence[str]) -> State:
-        state = super()._next(group, param, names)
-        product = torch.as_tensor(state["mu_product"])
-        return {**state, "mu_product": ops.mul(product, _momentum(group, float(state["step"])))}
+    def _next(self, group: Group, params: Sequence[torch.Tensor], names: Sequence[str]) -> list[State]:
+        states = super()._next(group, params, names)
+        for state in states:
+            product = torch.as_tensor(state["mu_product"])
+            state["mu_product"] = ops.mul(product, _momentum(group, float(state["step"])))
+        return states
 
     def _numbers(self, group: Group, *counts: float) -> tuple[Any, ...]:
         step, product = counts

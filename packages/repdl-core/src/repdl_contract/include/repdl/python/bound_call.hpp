@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "repdl/python/abi.hpp"
+#include "repdl/python/buffer.hpp"
 #include "repdl/python/workspace.hpp"
 
 #pragma GCC visibility push(hidden)
@@ -63,8 +64,7 @@ inline void run_kernel(const Kernel& kernel, const Argument* arguments, int thre
 
 class BoundCall {
  public:
-  static constexpr std::size_t most = 24;          // arguments: they are copied to the stack
-  static constexpr std::size_t most_tensors = 64;  // in lists
+  static constexpr std::size_t most = 24;  // arguments: they are copied to the stack
 
   BoundCall(const Kernel& kernel, PyObject* arguments, PyObject* outputs)
       : kernel_(kernel), all_(read_all(kernel, arguments, outputs)) {
@@ -80,15 +80,14 @@ class BoundCall {
         listed_ += list->length;
       }
     }
-    if (listed_ > most_tensors) throw std::logic_error(std::string(kernel.op) + ": too many tensors to bind");
   }
 
   std::size_t tensors() const { return tensors_; }
 
   void run(void* const* addresses, const double* scalars, int threads, int device, void* stream, PyObject* like) const {
     if (listed_ == 0) return run(addresses, scalars, nullptr, threads, device, stream, like);
-    Tensor listed[most_tensors];
-    run(addresses, scalars, listed, threads, device, stream, like);
+    Buffer<Tensor, 64> listed(listed_);
+    run(addresses, scalars, listed.data(), threads, device, stream, like);
   }
 
  private:

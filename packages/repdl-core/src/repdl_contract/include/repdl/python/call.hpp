@@ -34,6 +34,7 @@ struct CallObject {
   PyObject* generation;                              // of the entries
   bool variable_scalars, takes_gradients;
   Entries* entries;
+  std::size_t words;  // of all signatures
 };
 
 // Whether this thread records a call.
@@ -52,17 +53,22 @@ class Recorder {
 };
 
 // Removes all entries first and releases them then: that may run other threads, which look here.
-inline void clear(CallObject& call) { const Entries released = std::exchange(*call.entries, {}); }
+inline void clear(CallObject& call) {
+  call.words = 0;
+  const Entries released = std::exchange(*call.entries, {});
+}
 
 // The entry of a signature, made if there is none.
 inline Entry& entry_of(CallObject& call, const Signature& signature) {
-  constexpr std::size_t most = 4096;  // of a program whose sizes never repeat; all go, as none is known to be needed
+  // Of a program whose sizes never repeat; all go, as none is known to be needed.
+  constexpr std::size_t most = 4096, most_words = std::size_t{1} << 22;
   const std::uint64_t hash = signature.hash();
   auto [entry, last] = call.entries->equal_range(hash);
   for (; entry != last; ++entry)
     if (std::equal(signature.begin(), signature.end(), entry->second.signature.begin(), entry->second.signature.end()))
       return entry->second;
-  if (call.entries->size() >= most) clear(call);
+  if (call.entries->size() >= most || call.words >= most_words) clear(call);
+  call.words += static_cast<std::size_t>(signature.end() - signature.begin());
   return call.entries->emplace(hash, Entry{{signature.begin(), signature.end()}, Entry::State::is_new, Ref()})->second;
 }
 
@@ -150,7 +156,6 @@ inline Ref replay(PyObject* object, Signature& signature) {
   const Recording& recording = recording_of(object);
   const CallTensors given = signature.tensors();
   const std::size_t tensors = recording.draws() + static_cast<std::size_t>(given.count);
-  if (tensors > Signature::most_tensors) return Ref();
   recording.expect(static_cast<int>(tensors), signature.has_variable_scalars() ? signature.scalars().length : 0);
   if (!recording.has_constants(given)) return Ref();
   if (recording.is_frozen(given.objects)) return Ref();

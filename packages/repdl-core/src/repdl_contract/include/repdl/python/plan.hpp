@@ -66,8 +66,6 @@ inline const BoundCallFunctions* bound_call_functions(PyObject* kernel) {
 // A kernel that runs, bound to all but addresses and runtime scalars.
 class Step {
  public:
-  static constexpr std::size_t most_addresses = BoundCall::most + BoundCall::most_tensors;
-
   Step(PyObject* object, Requirements& needs) {
     const Fields step(object, "Recording: a step");
     step.each("spans", [&](PyObject* item) {
@@ -103,7 +101,7 @@ class Step {
   // `base`: the address of each source of memory; `scalars`: of the call; `like`: a tensor beside which memory is
   // taken.
   void run(void* const* base, Span<double> scalars, void* stream, PyObject* like) const {
-    void* addresses[most_addresses];
+    Buffer<void*, 96> addresses(spans_.size());
     for (std::size_t i = 0; i < spans_.size(); ++i)
       addresses[i] = static_cast<std::byte*>(base[spans_[i].source]) + spans_[i].offset;
     double given[BoundCall::most];
@@ -111,7 +109,8 @@ class Step {
       const Scalar& scalar = scalars_[i];
       given[i] = scalar.index ? scalars[static_cast<std::size_t>(*scalar.index)] : scalar.value;
     }
-    if (functions_->run(bound_, addresses, scalars_.empty() ? nullptr : given, threads_, device_, stream, like) != 0)
+    if (functions_->run(bound_, addresses.data(), scalars_.empty() ? nullptr : given, threads_, device_, stream,
+                        like) != 0)
       throw PythonError{};
   }
 
@@ -135,10 +134,10 @@ class Step {
     std::size_t tensors = 0;
     bound_ = functions_->bind(kernel.get(), arguments.get(), outputs.get(), &tensors);
     if (bound_ == nullptr) throw PythonError{};
-    if (tensors != spans_.size() || tensors > most_addresses || scalars_.size() > BoundCall::most) {
+    if (tensors != spans_.size() || scalars_.size() > BoundCall::most) {
       functions_->drop(std::exchange(bound_, nullptr));
-      raise(PyExc_ValueError, "Recording: a step has %zu spans and %zu scalars, expected %zu, at most %zu, and %zu",
-            spans_.size(), scalars_.size(), tensors, most_addresses, BoundCall::most);
+      raise(PyExc_ValueError, "Recording: a step has %zu spans and %zu scalars, expected %zu, and at most %zu",
+            spans_.size(), scalars_.size(), tensors, BoundCall::most);
     }
   }
 

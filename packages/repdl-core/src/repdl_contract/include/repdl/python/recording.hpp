@@ -13,7 +13,7 @@ namespace repdl::python {
 // Where there is a node of autograd, the tensors of the call are those of the node.
 class Recording {
  public:
-  static constexpr std::size_t most = 96;  // new tensors, or constants: their addresses are on the stack of `run`
+  static constexpr std::size_t most = 96;  // new tensors, or constants: they are on the stack of `run`
 
   // `plan`: a `Plan` (repdl.callcache.plan)
   explicit Recording(PyObject* plan) : Recording(Fields(plan, "Recording")) {}
@@ -52,11 +52,12 @@ class Recording {
   // function copies then, or raises.
   Ref run(const CallTensors& call, Span<double> scalars) const {
     for (const Check& check : checks_) check.run(call);
-    void* base[Signature::most_tensors + 2 * most];  // the address of each source of memory
-    void** next = base;
+    // The address of each source of memory.
+    Buffer<void*, 256> base(static_cast<std::size_t>(call.count) + outputs_.size() + constants_.size());
+    void** next = base.data();
     for (int i = 0; i < call.count; ++i)
       *next++ = static_cast<std::byte*>(call.memory[i].data) + call.memory[i].byte_offset;
-    if (shares_memory(base)) return Ref();
+    if (shares_memory(base.data())) return Ref();
     NewTensors made;
     const std::unique_ptr<std::byte, Scratch> scratch(scratch_bytes_ > 0 ? Scratch::take(scratch_bytes_) : nullptr);
     for (std::size_t i = 0; i < outputs_.size(); ++i, ++next) {
@@ -67,8 +68,8 @@ class Recording {
     constants(next, element, scalars);
     const int at = leader(call);
     void* stream = stream_at(call.memory[at]);
-    for (const Step& step : steps_) step.run(base, scalars, stream, call.objects[at]);
-    for (const Copy& copy : copies_) run(copy, base, call, made);
+    for (const Step& step : steps_) step.run(base.data(), scalars, stream, call.objects[at]);
+    for (const Copy& copy : copies_) run(copy, base.data(), call, made);
     if (!changed_.empty()) tell_autograd(call.objects);
     return result(call, made);
   }
@@ -139,9 +140,6 @@ class Recording {
     plan.each("constants", [&](PyObject* item) { add_constant(item); });
     plan.each("scalar_constants", [&](PyObject* item) { add_scalar_constant(item); });
     plan.each("operands", [&](PyObject* item) { operands_.emplace_back(item, needs_); });
-    if (operands_.size() > Step::most_addresses)
-      raise(PyExc_ValueError, "Recording: got %zu operands, expected at most %zu", operands_.size(),
-            Step::most_addresses);
     plan.each("changed", [&](PyObject* item) { changed_.push_back(needs_.tensor(integer(item))); });
     plan.each("copies", [&](PyObject* item) { copies_.emplace_back(item, needs_); });
     plan.each("draws", [&](PyObject* item) { draws_.emplace_back(item); });
@@ -209,13 +207,13 @@ class Recording {
 
   bool shares_memory(void* const* base) const {
     if (operands_.empty()) return false;
-    MemoryRange ranges[Step::most_addresses];
+    Buffer<MemoryRange, 96> ranges(operands_.size());
     for (std::size_t i = 0; i < operands_.size(); ++i) {
       const Operand& operand = operands_[i];
       const auto* begin = static_cast<const std::byte*>(base[operand.tensor]);
       ranges[i] = {begin, begin + operand.bytes, operand.is_written};
     }
-    return overlap(ranges, ranges + operands_.size());
+    return overlap(ranges.data(), ranges.data() + ranges.size());
   }
 
   // The addresses of constants. Those that are scalars of the call are written to `element`, as doubles or floats.

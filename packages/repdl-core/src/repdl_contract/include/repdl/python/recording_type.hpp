@@ -24,12 +24,12 @@ inline const Recording& recording_of(PyObject* object) {
 inline PyObject* forward_recording(PyObject*, PyObject* const* given, Py_ssize_t all) {
   return guarded(
       [&]() -> PyObject* {
-        if (all < 2 || all - 2 > Signature::most_tensors)
+        if (all < 2 || all - 2 > static_cast<Py_ssize_t>(BoundCall::most))
           raise(PyExc_TypeError, "Recording.forward: got %zd arguments, expected (context, *tensors, recording)", all);
         const int count = static_cast<int>(all) - 2;
         const Recording& recording = recording_of(given[all - 1]);
         const AutogradNode& node = recording.expect_node(count);
-        DLTensor memory[Signature::most_tensors];
+        DLTensor memory[BoundCall::most];
         for (int i = 0; i < count; ++i) memory[i] = Torch::get().dltensor(given[1 + i]);
         Ref output = recording.run({given + 1, memory, count}, {});
         node.set_up(given[0], given + 1, output.get(), recording.returns_tuple());
@@ -48,12 +48,13 @@ inline PyObject* backward_recording(PyObject*, PyObject* const* given, Py_ssize_
         const Ref shared = checked(PyObject_GetAttr(given[0], state.shared));
         const Ref derivative = checked(PyObject_GetAttr(shared.get(), state.derivative));
         const Items tensors(saved.get(), "Recording.backward: the saved tensors");
-        PyObject* arguments[2 * Signature::most_tensors];
+        constexpr Py_ssize_t most = 128;
+        PyObject* arguments[most];
         std::size_t count = 0;
         const Py_ssize_t gradients = all - 1;
-        if (gradients + tensors.size() > 2 * Signature::most_tensors)
-          raise(PyExc_ValueError, "Recording.backward: got %zd gradients and saved tensors, expected at most %d",
-                gradients + tensors.size(), 2 * Signature::most_tensors);
+        if (gradients + tensors.size() > most)
+          raise(PyExc_ValueError, "Recording.backward: got %zd gradients and saved tensors, expected at most %zd",
+                gradients + tensors.size(), most);
         for (Py_ssize_t i = 0; i < gradients; ++i) arguments[count++] = given[1 + i];
         for (Py_ssize_t i = 0; i < tensors.size(); ++i) arguments[count++] = tensors[i];
         return PyObject_Vectorcall(derivative.get(), arguments, count, nullptr);

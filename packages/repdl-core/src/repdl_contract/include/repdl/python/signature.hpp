@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <unordered_map>
 
+#include "repdl/python/buffer.hpp"
 #include "repdl/python/torch_state.hpp"
 
 #pragma GCC visibility push(hidden)
@@ -20,7 +22,7 @@ struct CallTensors {
 // It owns references to the tensors: other threads may change a list that has them.
 class Signature {
  public:
-  static constexpr int most_words = 1024, most_tensors = 64, most_scalars = 16;  // on the stack of a call
+  static constexpr int most_words = 1 << 16, most_tensors = 4096, most_scalars = 16;
 
   Signature() = default;
   Signature(const Signature&) = delete;
@@ -34,7 +36,8 @@ class Signature {
     release();
     has_variable_scalars_ = has_variable_scalars;
     any_grad_ = false;
-    words_ = scalars_ = 0;
+    word_.resize(0);
+    scalars_ = 0;
     grad_mode_ = state.is_grad_enabled.is(Py_True);
     const std::int64_t threads = python::integer(state.threads.ask().get());
     const Py_ssize_t named = names == nullptr ? 0 : PyTuple_GET_SIZE(names);
@@ -44,32 +47,29 @@ class Signature {
       if (!value(arguments[i])) return false;
     for (Py_ssize_t i = 0; i < named; ++i)
       if (!text(PyTuple_GET_ITEM(names, i)) || !value(arguments[positional + i])) return false;
-    return tensors_ > 0;
+    return tensor_.size() > 0;
   }
 
   std::uint64_t hash() const {
     std::uint64_t result = 0;
-    for (int i = 0; i < words_; ++i) {
-      result = (result ^ static_cast<std::uint64_t>(word_[i])) * 0x9E3779B97F4A7C15u;
+    for (const std::int64_t word : *this) {
+      result = (result ^ static_cast<std::uint64_t>(word)) * 0x9E3779B97F4A7C15u;
       result ^= result >> 32;
     }
     return result;
   }
 
   const std::int64_t* begin() const { return word_.data(); }
-  const std::int64_t* end() const { return word_.data() + words_; }
+  const std::int64_t* end() const { return word_.data() + word_.size(); }
 
   // Whether gradients are recorded through the call.
   bool differentiates() const { return any_grad_; }
 
   // The tensors in the order of the arguments.
-  CallTensors tensors() const { return {tensor_.data(), memory_.data(), tensors_}; }
+  CallTensors tensors() const { return {tensor_.data(), memory_.data(), static_cast<int>(tensor_.size())}; }
 
   // Adds a tensor that is no argument and no part of the signature.
-  void append(PyObject* object) {
-    memory_[tensors_] = Torch::get().dltensor(object);
-    add_tensor(object);
-  }
+  void append(PyObject* object) { add_tensor(object, Torch::get().dltensor(object)); }
 
   // Whether a function sees the sign of a number only: it is neither 0 nor 1 nor outside of a float's normal numbers.
   static bool is_variable(double number) {
@@ -87,18 +87,33 @@ class Signature {
 
   template <class... Words>
   bool add(Words... words) {
-    if (words_ + static_cast<int>(sizeof...(words)) > most_words) return false;
-    ((word_[words_++] = static_cast<std::int64_t>(words)), ...);
+    if (word_.size() + sizeof...(words) > most_words) return false;
+    (word_.push_back(static_cast<std::int64_t>(words)), ...);
     return true;
   }
 
-  void add_tensor(PyObject* object) {
+  void add_tensor(PyObject* object, const DLTensor& memory) {
+    memory_.push_back(memory);
+    tensor_.push_back(object);
     Py_INCREF(object);
-    tensor_[tensors_++] = object;
+    if (tensor_.size() > few) later_.emplace(object, static_cast<int>(tensor_.size()) - 1);
+  }
+
+  // The index of a tensor that the call has already, or -1.
+  int index_of(PyObject* object) const {
+    const std::size_t searched = std::min(tensor_.size(), few);
+    for (std::size_t i = 0; i < searched; ++i)
+      if (tensor_[i] == object) return static_cast<int>(i);
+    if (later_.empty()) return -1;
+    const auto found = later_.find(object);
+    return found == later_.end() ? -1 : found->second;
   }
 
   void release() {
-    while (tensors_ > 0) Py_DECREF(tensor_[--tensors_]);
+    if (!later_.empty()) later_.clear();
+    for (std::size_t i = 0; i < tensor_.size(); ++i) Py_DECREF(tensor_[i]);
+    tensor_.resize(0);
+    memory_.resize(0);
   }
 
   bool value(PyObject* object) {
@@ -141,21 +156,21 @@ class Signature {
   bool text(PyObject* object) {
     Py_ssize_t length = 0;
     const char* first = PyUnicode_AsUTF8AndSize(object, &length);
-    const int words = static_cast<int>((length + 7) / 8);
-    if (first == nullptr || length > 64 || words_ + words + 2 > most_words) return false;
-    add(characters, length);
-    if (words > 0) word_[words_ + words - 1] = 0;
-    std::copy_n(first, length, reinterpret_cast<char*>(&word_[words_]));
-    words_ += words;
+    if (first == nullptr || length > 64) return false;
+    if (!add(characters, length)) return false;
+    for (Py_ssize_t i = 0; i < length; i += 8) {
+      std::int64_t word = 0;
+      std::copy_n(first + i, std::min<Py_ssize_t>(8, length - i), reinterpret_cast<char*>(&word));
+      if (!add(word)) return false;
+    }
     return true;
   }
 
   bool tensor(PyObject* object) {
-    for (int i = 0; i < tensors_; ++i)
-      if (tensor_[i] == object) return add(same_tensor, i);
+    if (const int same = index_of(object); same >= 0) return add(same_tensor, same);
     const TorchState& state = TorchState::get();
-    if (tensors_ == most_tensors) return false;
-    DLTensor& memory = memory_[tensors_];
+    if (tensor_.size() == most_tensors) return false;
+    DLTensor memory;
     if (Torch::get().exchange->tensor_from_object(object, &memory) != 0) return false;
     if (memory.data == nullptr && std::find(memory.size, memory.size + memory.dims, 0) == memory.size + memory.dims)
       return false;  // elements without memory, as torch's derivatives have for zeros
@@ -165,21 +180,22 @@ class Signature {
       grad = state.requires_grad.is(Py_True, object);
       any_grad_ = any_grad_ || grad;
     }
-    add_tensor(object);
+    add_tensor(object, memory);
     const std::int64_t kind = plain_tensor | grad << 8 | std::int64_t{memory.code} << 16 |
                               std::int64_t{memory.bits} << 24 | std::int64_t{memory.lanes} << 32;
     if (!add(kind, memory.dims, std::int64_t{memory.device_type} << 32 | memory.device_id)) return false;
-    if (words_ + 2 * memory.dims > most_words) return false;
-    for (int d = 0; d < memory.dims; ++d) word_[words_++] = memory.size[d];
-    for (int d = 0; d < memory.dims; ++d) word_[words_++] = memory.stride[d];
+    for (int d = 0; d < memory.dims; ++d)
+      if (!add(memory.size[d], memory.stride[d])) return false;
     return true;
   }
 
   bool has_variable_scalars_ = false, grad_mode_ = false, any_grad_ = false;
-  int words_ = 0, tensors_ = 0, scalars_ = 0;
-  std::array<std::int64_t, most_words> word_;  // the first `words_`
-  std::array<PyObject*, most_tensors> tensor_;
-  std::array<DLTensor, most_tensors> memory_;
+  static constexpr std::size_t few = 64;  // of more, only a list of tensors has
+  int scalars_ = 0;
+  Buffer<std::int64_t, 1024> word_;
+  Buffer<PyObject*, few> tensor_;
+  Buffer<DLTensor, few> memory_;
+  std::unordered_map<PyObject*, int> later_;  // the index of each tensor after the first `few`
   std::array<double, most_scalars> scalar_;
 };
 
