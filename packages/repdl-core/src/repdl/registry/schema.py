@@ -26,11 +26,12 @@ def declare(name: str, schema: str, family: str, namespace: str) -> tuple[torch.
 
 def _check_names(name: str, family: str, namespace: str) -> None:
     for op in OPS.values():
-        whose = f"is taken by {op.distribution} ({op.overload}); names are shared by all projects, choose another"
-        if op.name == name:
-            raise NameTakenError(f"define: the op name {name!r} {whose}")
-        if op.family == family and op.overload.namespace != namespace:
-            raise NameTakenError(f"define: the family name {family!r} {whose}")
+        if op.name == name or (op.family == family and op.overload.namespace != namespace):
+            what = f"the op name {name!r}" if op.name == name else f"the family name {family!r}"
+            raise NameTakenError(
+                f"define: {what} is taken by {op.distribution} ({op.overload}); names are shared by all projects, "
+                f"choose another"
+            )
 
 
 def device_reader(op: str, schema: Any, host: frozenset[str] = frozenset()) -> Callable[[tuple[Any, ...]], str]:
