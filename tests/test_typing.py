@@ -21,6 +21,9 @@ reveal_type(repdl.nn.functional.relu(torch.ones(1)))        # torch._tensor.Tens
 reveal_type(repdl.optim.Adam([torch.ones(1)]))              # repdl.optim.adaptive.Adam
 reveal_type(repdl.ops.mm(torch.ones(1, 1), torch.ones(1, 1)))  # torch._tensor.Tensor
 reveal_type(repdl.digest(torch.ones(1)))                    # str
+reveal_type(repdl.ops.sort(torch.ones(1)).values)           # torch._tensor.Tensor
+reveal_type(repdl.ops.max(torch.ones(1)))                   # torch._tensor.Tensor
+reveal_type(repdl.ops.max(torch.ones(1), 0).indices)        # torch._tensor.Tensor
 repdl.from_torch_module(1)                                  # error
 repdl.optim.Adam([], lrate=1)                               # error
 repdl.nothing                                               # error

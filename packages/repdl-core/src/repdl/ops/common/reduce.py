@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol, overload
 
 import torch
 from torch import Tensor
 
+from repdl.contract import ContractLike
 from repdl.dtypes import ALL
 from repdl.errors import DTypeError, check, check_range
 from repdl.ops.common.casting import narrowed
@@ -15,6 +16,7 @@ from repdl.ops.common.scalar import floating
 from repdl.registry import as_int, as_ints
 
 __all__ = [
+    "OfAllOrOverDim",
     "as_numpy",
     "in_dtype",
     "is_whole",
@@ -84,6 +86,25 @@ def as_numpy(op: str, dim: Any, keepdim: bool, axis: Any, keepdims: bool | None)
     """`dim` and `keepdim`, which may go by numpy's names, as in torch."""
     check(op, axis is None or dim is None, lambda: f"dim is {dim} and axis is {axis}, expected one of them")
     return dim if axis is None else axis, keepdim if keepdims is None else keepdims
+
+
+class OfAllOrOverDim(Protocol):
+    """A function of all elements, of those along a dimension, or of two tensors, as type checkers see it."""
+
+    @overload
+    def __call__(self, input: Tensor, dim: Tensor, *, contract: ContractLike = None) -> Tensor: ...
+    @overload
+    def __call__(self, input: Tensor, *, other: Tensor, contract: ContractLike = None) -> Tensor: ...
+    @overload
+    def __call__(
+        self, input: Tensor, dim: int, keepdim: bool = ..., *, contract: ContractLike = None
+    ) -> torch.return_types.max: ...
+    @overload
+    def __call__(
+        self, input: Tensor, *, axis: int, keepdims: bool = ..., contract: ContractLike = None
+    ) -> torch.return_types.max: ...
+    @overload
+    def __call__(self, input: Tensor, *, contract: ContractLike = None) -> Tensor: ...
 
 
 def in_dtype(op: str, input: Tensor, dtype: torch.dtype | None) -> Tensor:

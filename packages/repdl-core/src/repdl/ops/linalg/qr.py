@@ -18,7 +18,7 @@ _MODES = "reduced", "complete", "r"
 
 
 @public("matmul", page="generated/torch.linalg.qr", uncached="functions that are cached compute it")
-def qr(A: Tensor, mode: str = "reduced", *, contract: ContractLike = None) -> Sequence[Tensor]:
+def qr(A: Tensor, mode: str = "reduced", *, contract: ContractLike = None) -> torch.return_types.qr:
     """The factors of `A = Q R`, a named tuple `(Q, R)`: Q has orthogonal columns, R is 0 below its diagonal.
 
     `(..., M, N) -> (..., M, K), (..., K, N)`, float32 or float64, K = min(M, N), or M where `mode` is "complete"; with
@@ -34,7 +34,7 @@ def qr(A: Tensor, mode: str = "reduced", *, contract: ContractLike = None) -> Se
     if mode not in _MODES:
         raise ArgumentError(f"qr: mode is {mode!r}, expected one of {_MODES}")
     check_dtype("qr", (torch.float32, torch.float64), A=A)
-    return torch.return_types.linalg_qr(_qr(A, mode, contract))  # type: ignore[no-any-return,attr-defined]
+    return torch.return_types.linalg_qr(_qr(A, mode, contract))  # type: ignore[attr-defined,no-any-return]
 
 
 @autocast.without

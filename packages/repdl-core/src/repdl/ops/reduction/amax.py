@@ -138,7 +138,7 @@ def aminmax(
     axis: int | None = None,
     keepdims: bool | None = None,
     contract: ContractLike = None,
-) -> Sequence[Tensor]:
+) -> torch.return_types.aminmax:
     """`amin` and `amax` over all dimensions, or over `dim`, as a named tuple `(min, max)`.
 
     Raises:
@@ -150,7 +150,7 @@ def aminmax(
     empty = [d for d in dims if input.shape[d] == 0]
     check_range("aminmax", not empty, lambda: f"input.shape[{empty[0]}] is 0, expected 1 or more to take elements of")
     low, high = (_extreme(op, input, dims or None, keepdim) for op in ("amin", "amax"))
-    return torch.return_types.aminmax((low, high))  # type: ignore[no-any-return,attr-defined]
+    return torch.return_types.aminmax((low, high))
 
 
 def _index(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -200,7 +200,7 @@ def running(extreme: Callable[..., Tensor], numbers: Tensor, dim: int) -> Tensor
 
 def _extremes(
     op: str, input: Tensor, dim: int | None = None, *, axis: int | None = None, contract: ContractLike = None
-) -> Sequence[Tensor]:
+) -> torch.return_types.cummax:
     dim, _ = as_numpy(op, dim, False, axis, None)
     if dim is None:
         raise UnsupportedError(f"{op}: dim is None, expected a dimension; pass dim=")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import torch
 from torch import Tensor
 
 from repdl.contract import ContractLike
 from repdl.errors import check, check_range
-from repdl.ops.common import as_numpy, normalize_dim, sort_key
+from repdl.ops.common import OfAllOrOverDim, as_numpy, normalize_dim, sort_key
 from repdl.ops.declare import public, variants
 from repdl.ops.indexing.gather import at_least_1d, gather
 from repdl.registry import as_int, computes
@@ -32,7 +33,7 @@ def sort(
     *,
     axis: int | None = None,
     contract: ContractLike = None,
-) -> Sequence[Tensor]:
+) -> torch.return_types.sort:
     """The elements in ascending order along `dim`, a named tuple `(values, indices)`, of floats or integers.
 
     Any shape. Equal elements, zeros of both signs among them, keep their order, whether `stable` or not. NaN is
@@ -42,7 +43,7 @@ def sort(
     rows = at_least_1d(input)
     indices = _sorted(rows, position, descending)
     pair = gather(rows, position, indices, contract=contract).reshape(input.shape), indices.reshape(input.shape)
-    return torch.return_types.sort(pair)  # type: ignore[no-any-return,attr-defined]
+    return torch.return_types.sort(pair)
 
 
 def _position(op: str, input: Tensor, dim: int, axis: int | None) -> int:
@@ -81,7 +82,7 @@ def topk(
     *,
     axis: int | None = None,
     contract: ContractLike = None,
-) -> Sequence[Tensor]:
+) -> torch.return_types.topk:
     """The first `k` of `sort`, from the largest or from the smallest on: a named tuple `(values, indices)`.
 
     Of equal elements the first ones, in ascending index. The result is sorted, whether `sorted` or not.
@@ -97,7 +98,7 @@ def topk(
     values = gather(rows, position, indices, contract=contract)
     if input.dim() == 0 and count == 1:
         values, indices = values.squeeze(0), indices.squeeze(0)
-    return torch.return_types.topk((values, indices.contiguous()))  # type: ignore[no-any-return,attr-defined]
+    return torch.return_types.topk((values, indices.contiguous()))
 
 
 def _one(op: str, input: Tensor, at: Tensor | int, dim: int, keepdim: bool, contract: str) -> tuple[Tensor, Tensor]:
@@ -121,7 +122,7 @@ def kthvalue(
     axis: int | None = None,
     keepdims: bool | None = None,
     contract: ContractLike = None,
-) -> Sequence[Tensor]:
+) -> torch.return_types.kthvalue:
     """The `k`-th smallest element along `dim`, counted from 1: a named tuple `(values, indices)`.
 
     Of equal elements the one that `sort` has there.
@@ -136,7 +137,7 @@ def kthvalue(
         "kthvalue", 1 <= number <= size, lambda: f"k is {number}, expected 1 to input.shape[{position}] = {size}"
     )
     found = _one("kthvalue", input, number - 1, position, keepdim, contract)
-    return torch.return_types.kthvalue(found)  # type: ignore[no-any-return,attr-defined]
+    return torch.return_types.kthvalue(found)
 
 
 def _median(
@@ -182,4 +183,7 @@ _DOCS = {
         ShapeError: if `dim` does not exist or has no element.
     """,
 }
-median, nanmedian = variants(_median, "max", _DOCS, uncached="torch's sort of integer keys computes it")
+median, nanmedian = (
+    cast(OfAllOrOverDim, function)
+    for function in variants(_median, "max", _DOCS, uncached="torch's sort of integer keys computes it")
+)
