@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import copy
+import functools
 import math
 import warnings
-from itertools import permutations
+from itertools import permutations, product
 
 import pytest
 import torch
@@ -79,12 +80,12 @@ def test_clip_grad_norm__halves_and_several_dtypes():
     assert abs(utils.get_total_norm([p.grad for p in mixed]) - 1) < 0.01
 
 
-@pytest.mark.parametrize("dtypes", [*permutations(FLOATS, 2)], ids=str)
+@pytest.mark.parametrize("dtypes", [*permutations(FLOATS, 2), *product(FLOATS, repeat=3)], ids=str)
 def test_clip_grad_norm__dtype_is_promoted_in_any_order(dtypes):
     grads = [torch.tensor([3.0, 4.0], dtype=dtype) for dtype in dtypes]
     total, expected = utils.get_total_norm(grads), torch.nn.utils.get_total_norm(grads)
-    assert total.dtype is expected.dtype is torch.promote_types(*dtypes)
-    assert_same_bits(total, ops.vector_norm(torch.tensor([5.0, 5.0], dtype=total.dtype)))
+    assert total.dtype is expected.dtype is functools.reduce(torch.promote_types, dtypes)
+    assert_same_bits(total, ops.vector_norm(torch.tensor([5.0] * len(dtypes), dtype=total.dtype)))
 
 
 def test_clip_grad_norm__not_finite():

@@ -68,6 +68,31 @@ def test_record__what_an_entry_says(base: Path) -> None:
     assert [bool(e.generator) for e in entries if e.name == "aten.bernoulli_.float"] == [True] * STEPS
 
 
+VIEWS = {
+    "aten.t.default": lambda x: x.t(),
+    "aten.as_strided.default": lambda x: x.as_strided((3, 3), (1, 0)),
+    "aten.expand.default": lambda x: x[:1].expand(3, 3),
+    "aten.diagonal.default": lambda x: x.diagonal(),
+    "aten.select.int": lambda x: x[0],
+    "aten.slice.Tensor": lambda x: x[0:3:2],
+    "aten.unsqueeze.default": lambda x: x.unsqueeze(0),
+}
+"""Of one memory and offset, some of one shape too."""
+
+
+@pytest.mark.parametrize("first", VIEWS)
+def test_record__makers_of_views(first: str, tmp_path: Path) -> None:
+    """A tensor, and two views of it, of which each shows something else of the memory."""
+    for second in VIEWS:
+        with repdl.records.record(tmp_path / "a.repdl"):
+            x = torch.ones(3, 3) * 2
+            for tensor in (x, VIEWS[first](x), VIEWS[second](x), x):
+                torch.neg(tensor)
+        entries = read(tmp_path / "a.repdl").entries
+        makers = [entries[e.inputs[0].maker[0]] for e in entries if e.name == "aten.neg.default"]
+        assert [m.name for m in makers] == ["aten.mul.Tensor", first, second, "aten.mul.Tensor"]
+
+
 CHANGES = {
     "eps": ("arguments", "aten.native_layer_norm.default", "1e-05) in a", 0),
     "data": ("data", "SingleProcessDataLoaderIter", "the batch that it loads differs", 3),
