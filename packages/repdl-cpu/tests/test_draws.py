@@ -69,6 +69,21 @@ def test_draws__on_every_isa_with_every_number_of_threads(number: int) -> None:
         repdl.settings.threads.state.threads = before
 
 
+def test_draws__permutation_of_keys_of_which_three_begin_alike() -> None:
+    """Their first words, of 32 bits, are equal; some of so many numbers are. The keys in order are ascending."""
+    n, position = 2**23, torch.tensor([0, 0, 0])
+    draw = implementations(get_backend("cpu"))
+    first, second = (
+        draw["random_words"](torch.empty(n, dtype=torch.int32), position, plane).long() & 0xFFFFFFFF for plane in (0, 1)
+    )
+    order = draw["random_permutation"](torch.empty(n, dtype=torch.int64), position)
+    first, second = first[order], second[order]
+    alike = first[1:] == first[:-1]
+    assert (alike[1:] & alike[:-1]).any()
+    assert ((first[1:] > first[:-1]) | (alike & (second[1:] > second[:-1]))).all()
+    assert torch.equal(order.sort().values, torch.arange(n))
+
+
 def test_draws__those_tried_are_all() -> None:
     drawing = {op.name for op in OPS.values() if "position" in op.host and op.formula is None}
     assert {op for op, _, _ in large_draws(0)} == drawing
