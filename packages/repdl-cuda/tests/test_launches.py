@@ -7,6 +7,7 @@ import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -165,3 +166,29 @@ def test_launches__indices_have_64_bits(what: str, tmp_path: Path) -> None:
     command += [*flags.split(), *includes, "-x", "c++", str(tmp_path / "cast.cu")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode == 0) == (what == ""), done.stderr
+
+
+class OnDevice:
+    """What `native.stream` asks of a tensor of the second GPU."""
+
+    is_cuda = True
+
+    @staticmethod
+    def get_device() -> int:
+        return 1
+
+
+def test_launches__run_on_the_device_of_the_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not on the current one, which is the first."""
+
+    def current(device: Any = 0) -> Any:
+        return SimpleNamespace(cuda_stream=raw(torch.device("cuda", device).index))
+
+    def raw(index: int) -> int:
+        return 0x100 + index
+
+    monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", raw, raising=False)
+    monkeypatch.setattr(torch.cuda, "current_stream", current)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    assert repdl_cuda.native.stream(OnDevice()) == (1, 0x101)  # type: ignore[arg-type]
+    assert repdl_cuda.native.NATIVE.run(OnDevice()) == (1, 1, 0x101)  # type: ignore[arg-type]
