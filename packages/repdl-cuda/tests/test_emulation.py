@@ -27,3 +27,9 @@ def test_emulation__case(name: str, sanitizer: str, build) -> None:  # type: ign
         assert ran.returncode != 0 and "data race" in ran.stderr
     else:
         assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
+
+
+def test_emulation__division_by_known_numbers(build) -> None:  # type: ignore[no-untyped-def]
+    """Which kernels do by a multiplication and a shift: indices up to the largest."""
+    ran = subprocess.run([build(SOURCE.with_name("divide.cu"))], capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
