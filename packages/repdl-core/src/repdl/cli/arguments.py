@@ -181,7 +181,20 @@ def parser() -> argparse.ArgumentParser:
         "receipt was edited or the program can't be executed.",
     )  # fmt: skip
     one.add_argument("file", metavar="FILE", type=Path, help="the receipt")
-    one.add_argument("--steps", metavar="N", type=positive, help="only the first N steps; default: all")
+    one.add_argument("--steps", metavar="N", type=positive, help="only N steps; default: all")
+    one.add_argument(
+        "--checkpoints", metavar="PATH",
+        help="the program's own checkpoints, with {step} for the number of steps made: run/step-{step}.pt",
+    )  # fmt: skip
+    one.add_argument(
+        "--resume", metavar="ARGUMENTS", default="--resume {checkpoint}",
+        help="what the program is given to go on from one; default: %(default)r",
+    )  # fmt: skip
+    one.add_argument("--first", metavar="N", type=positive, help="go on from the checkpoint after N steps")
+    one.add_argument(
+        "--sample", metavar="K", type=positive,
+        help="go on from K checkpoints that are drawn, from each to the next one or for --steps steps",
+    )  # fmt: skip
     one.add_argument(
         "--key", metavar="KEY", type=Path, action="append", default=[],
         help="a public key, a PEM file, that must have signed the receipt; may be repeated",

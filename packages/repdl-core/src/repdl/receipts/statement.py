@@ -35,7 +35,7 @@ class Step:
     data: tuple[str, ...]
     """The digests of the batches that DataLoaders gave since the step before, in their order."""
     state: str | None
-    """The digest of the parameters and of the optimizer's state after it, each so many steps."""
+    """The digest of the parameters and of the optimizer's state after it, each so many steps of an optimizer."""
 
 
 @dataclass(frozen=True)

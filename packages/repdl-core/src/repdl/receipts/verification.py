@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from repdl.errors import ReceiptError
 from repdl.receipts.signing import check_signed
@@ -20,6 +20,8 @@ class Verdict:
     receipt: Receipt
     steps: int
     """How many were compared and agree."""
+    first: int
+    """How many steps before them were not executed."""
     difference: str | None
     """Where the first one that does not is, None if all do."""
     code: tuple[str, ...] = ()
@@ -39,7 +41,8 @@ class Verdict:
         signed = f"signed by {', '.join(self.keys)}" if self.keys else unchecked
         found = [f"receipt: {' '.join(self.receipt.program)}, {len(self.receipt.steps)} steps, {LEVEL}, {signed}"]
         found += [f"another file: {name}" for name in self.code]
-        found += [f"{self.steps} steps agree"]
+        span = f", {self.first} to {self.first + self.steps - 1}" if self.first and self.steps else ""
+        found += [f"{self.steps} steps agree{span}"]
         return found + ([f"first difference: {self.difference}"] if self.difference else [])
 
 
@@ -52,6 +55,7 @@ def verify(
     execute: Callable[[Receipt], None],
     steps: int | None = None,
     keys: Sequence[str | os.PathLike[str]] = (),
+    first: int = 0,
 ) -> Verdict:
     """Execute the program of a receipt again, and compare it step by step.
 
@@ -60,31 +64,43 @@ def verify(
         execute: runs the program of a receipt in this process, with torch's ops reproducible under its contract.
         steps: how many steps are executed; default: all.
         keys: PEM files of public keys, each of which must have signed the receipt.
+        first: how many steps the program does not make again, as it goes on from a checkpoint. The state that it has
+            then must be the receipt's.
 
     Returns:
         what agrees, and the first difference. The program is stopped there.
 
     Raises:
-        ReceiptError: if the file is no receipt, or was edited, or one of the keys has not signed it.
+        ReceiptError: if the file is no receipt, or was edited, or one of the keys has not signed it, or it has no
+            state after `first` steps.
     """
     known = read(path)
     if keys:
         check_signed(path, keys)
-    wanted = len(known.steps) if steps is None else min(steps, len(known.steps))
+    before = _state_after(known, first)
+    left = len(known.steps) - first
+    wanted = left if steps is None else min(steps, left)
     agreed, differences = 0, []
+
+    def begin(state: str) -> None:
+        if state != before:
+            differences.append(f"the checkpoint: parameters or the optimizer's state before step {first}")
+            raise _Stopped
 
     def compare(step: Step) -> None:
         nonlocal agreed
         expected = known.steps[step.step] if step.step < len(known.steps) else None
+        if expected is not None and step.step == first > 0:  # to go on may load batches again, up to these
+            step = replace(step, data=step.data[len(step.data) - len(expected.data) :])
         said = _difference(expected, step)
         if said is not None:
             differences.append(said)
             raise _Stopped
         agreed += 1
-        if agreed == wanted < len(known.steps):
+        if agreed == wanted < left:
             raise _Stopped
 
-    watcher = Watcher(known.every, compare)
+    watcher = Watcher(known.every, compare, first, begin if first else None)
     with ExitStack() as stack:
         watcher.hook(stack)
         try:
@@ -95,13 +111,28 @@ def verify(
             if error.code not in (None, 0) and not differences:  # else by a handler that has met `_Stopped`
                 raise ReceiptError(f"verify: the program ended with {error.code} after {agreed} steps") from error
     if not differences and agreed < wanted:
-        differences.append(f"the program ended after {agreed} steps, the receipt has {len(known.steps)}")
-    if not differences and wanted == len(known.steps) and watcher.state() != known.final:
+        differences.append(f"the program ended after {agreed} steps, the receipt has {left}")
+    if not differences and wanted == left and watcher.state() != known.final:
         differences.append("the parameters at the end, after the last step")
     now = code()
     others = tuple(name for name, digest in known.code.items() if now.get(name) != digest)
     signed = tuple(str(os.fspath(key)) for key in keys)
-    return Verdict(known, agreed, differences[0] if differences else None, others, signed)
+    return Verdict(known, agreed, first, differences[0] if differences else None, others, signed)
+
+
+def _state_after(known: Receipt, steps: int) -> str | None:
+    """The digest after so many steps; None after none."""
+    if steps == 0:
+        return None
+    if len({step.optimizer for step in known.steps}) > 1:
+        raise ReceiptError("verify: the run has several optimizers, expected one; execute all steps")
+    state = known.steps[steps - 1].state if 0 < steps < len(known.steps) else None
+    if state is None:
+        raise ReceiptError(
+            f"verify: the receipt has no state after {steps} steps, expected a multiple of {known.every} below "
+            f"{len(known.steps)}"
+        )
+    return state
 
 
 def _difference(expected: Step | None, found: Step) -> str | None:

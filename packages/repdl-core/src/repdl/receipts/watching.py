@@ -13,7 +13,11 @@ from sysconfig import get_paths
 from typing import Any
 
 import torch
-from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
+from torch.optim.optimizer import (
+    Optimizer,
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+)
 from torch.utils.data import dataloader
 
 from repdl.contract import get_contract
@@ -30,16 +34,25 @@ _LOADER: Any = dataloader._BaseDataLoaderIter
 
 
 class Watcher:
-    """Tells the steps that optimizers make in this process."""
+    """Tells the steps that optimizers make in this process.
 
-    def __init__(self, every: int, told: Callable[[Step], None]) -> None:
-        self.every, self._told = every, told
+    Args:
+        first: the number of the first one; those before it were made by another process.
+        begun: gets the digest of the state before that step, if there were others before it.
+    """
+
+    def __init__(
+        self, every: int, told: Callable[[Step], None], first: int = 0, begun: Callable[[str], None] | None = None
+    ) -> None:
+        self.every, self._told, self._begun = every, told, begun
         self._data: list[str] = []
         self._optimizers: dict[int, Optimizer] = {}  # those that made a step, in the order of their first
-        self.steps = 0
+        self._made: dict[int, int] = {}  # how many steps each has made
+        self.steps = self._first = first
 
     def hook(self, stack: ExitStack) -> None:
         """Until the stack is closed."""
+        stack.callback(register_optimizer_step_pre_hook(self._stepping).remove)
         stack.callback(register_optimizer_step_post_hook(self._stepped).remove)
         stack.enter_context(patched(_LOADER, "__next__", self._loading))
 
@@ -48,11 +61,19 @@ class Watcher:
         with unseen():
             return digest([_state(optimizer) for optimizer in self._optimizers.values()])
 
+    def _stepping(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        if self._begun is not None:
+            begun, self._begun = self._begun, None
+            with unseen():
+                state = digest(_state(optimizer))
+            begun(state)
+
     def _stepped(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         self._optimizers.setdefault(id(optimizer), optimizer)
         number, self.steps = self.steps, self.steps + 1
+        made = self._made[id(optimizer)] = self._made.get(id(optimizer), self._first) + 1
         with unseen():
-            state = digest(_state(optimizer)) if self.steps % self.every == 0 else None
+            state = digest(_state(optimizer)) if made % self.every == 0 else None
             settings = digest(_settings(optimizer))
         data, self._data = tuple(self._data), []
         self._told(Step(number, type(optimizer).__name__, settings, data, state))

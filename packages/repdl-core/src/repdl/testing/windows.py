@@ -13,7 +13,7 @@ from repdl.errors import UnsupportedError
 from repdl.registry import OPS, implementations
 from repdl.registry.backend import get_backend
 from repdl.testing.inputs import uniform
-from repdl.testing.parity import ODD_CONTRACTS
+from repdl.testing.run import ODD_CONTRACTS
 
 Call = tuple[str, tuple[Any, ...]]
 """An op and its arguments."""
