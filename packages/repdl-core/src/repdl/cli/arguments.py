@@ -190,8 +190,9 @@ def parser() -> argparse.ArgumentParser:
         "--resume", metavar="ARGUMENTS", default="--resume {checkpoint}",
         help="what the program is given to go on from one; default: %(default)r",
     )  # fmt: skip
-    one.add_argument("--first", metavar="N", type=positive, help="go on from the checkpoint after N steps")
-    one.add_argument(
+    where = one.add_mutually_exclusive_group()
+    where.add_argument("--first", metavar="N", type=positive, help="go on from the checkpoint after N steps")
+    where.add_argument(
         "--sample", metavar="K", type=positive,
         help="go on from K checkpoints that are drawn, from each to the next one or for --steps steps",
     )  # fmt: skip
