@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -26,7 +27,8 @@ import torch
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--folder")
-parser.add_argument("--resume")
+parser.add_argument("--resume", "--ckpt")
+parser.add_argument("--most", type=int, default=8)
 args = parser.parse_args()
 torch.manual_seed(0)
 model = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.Dropout(0.25), torch.nn.Linear(8, 3))
@@ -40,6 +42,8 @@ if args.resume:
     optimizer.load_state_dict(state["optimizer"])
     done = state["done"]
 for step, (x, y) in enumerate(data):
+    if step == args.most:
+        raise SystemExit
     if step < done:  # these batches are loaded again
         continue
     if args.resume and step == done:  # not before, as the loop over a loader begins with a draw
@@ -129,18 +133,31 @@ def test_segments__of_another_checkpoint(
 
 
 def test_segments__sample(honest: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """All are drawn where there are no more; a step that the program does not make is found in its segment alone."""
-    wrong = run(tmp_path / "wrong", cheat=4)
-    status, said = going_on(wrong, "--sample", "3", "--json", capsys=capfd)
-    shape = json.loads(said)
-    assert status == shape["status"] == 1 and shape["checkpoints"] == 3
-    assert [found["difference"] for found in shape["found"]] == [
-        None,
-        "step 5: parameters or the optimizer's state after it",
-        None,
-    ]
-    status, said = going_on(honest, "--sample", "1", capsys=capfd)
-    assert status == 0 and re.fullmatch(r"from step [246]: 2 steps agree\n1 of 3 checkpoints were gone on from\n", said)
+    """All are drawn where there are no more; a step that the program does not make is found in its part alone."""
+    for cheat, part in ((0, 0), (4, 2)):
+        status, said = going_on(run(tmp_path / str(cheat), cheat), "--sample", "9", "--json", capsys=capfd)
+        shape = json.loads(said)
+        assert (status, shape["status"], shape["parts"], shape["failed"]) == (1, 1, 4, 0)
+        assert [found["first"] for found in shape["found"]] == [0, 2, 4, 6]
+        state = "parameters or the optimizer's state after it"
+        assert [bool(found["difference"]) for found in shape["found"]] == [n == part for n in range(4)]
+        assert shape["found"][part]["difference"] == f"step {2 * part + 1}: {state}"
+    status, said = going_on(honest, "--sample", "1", "--steps", "1", "--resume=--ckpt {checkpoint}", capsys=capfd)
+    assert status == 0 and re.fullmatch(
+        r"receipt: .* unsigned\nfrom step [0246]: 1 step agrees\n1 of 4 parts executed\n", said
+    )
+
+
+def test_segments__a_program_that_fails(honest: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """It is no difference; a program that ends too early is one."""
+    folder = Path(shutil.copytree(honest, tmp_path / "run"))
+    (folder / "step-4.pt").write_bytes(b"no checkpoint")
+    status, said = going_on(folder, "--first", "4", capsys=capfd)
+    assert status == 2 and "repdl verify: the program failed: UnpicklingError" in said
+    status, said = going_on(folder, "--sample", "4", capsys=capfd)
+    assert status == 2 and "from step 4: the program failed" in said and "3 of 4 parts executed" in said
+    status, said = going_on(honest, "--first", "4", "--resume=--resume {checkpoint} --most 6", capsys=capfd)
+    assert status == 1 and "the program ended after 2 steps from step 4 on, the receipt has 4" in said
 
 
 def test_segments__what_is_refused(honest: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -153,21 +170,26 @@ def test_segments__what_is_refused(honest: Path, capsys: pytest.CaptureFixture[s
     status, said = going_on(honest, "--first", "40", capsys=capsys)
     assert status == 2 and "step-40.pt is not there, expected the checkpoint after 40 steps" in said
     status, said = going_on(honest, capsys=capsys)
-    assert status == 2 and "expected both or none" in said
+    assert status == 2 and "need --first N or --sample K" in said
     assert main(["verify", str(honest / "run.json"), "--sample", "2"]) == 2
+    assert "--first and --sample need --checkpoints" in capsys.readouterr().err
+    assert main(["verify", str(honest / "run.json"), "--sample", "2", "--checkpoints", "nowhere.pt"]) == 2
+    assert "--checkpoints is nowhere.pt, expected {step} in it" in capsys.readouterr().err
     assert main(["verify", str(honest / "run.json"), "--sample", "2", "--checkpoints", "nowhere-{step}"]) == 2
     assert "names no checkpoint after a multiple of 2 steps" in capsys.readouterr().err
 
 
-def test_segments__of_several_optimizers(tmp_path: Path) -> None:
+@pytest.mark.parametrize("second", [torch.optim.SGD, torch.optim.Adam])
+def test_segments__of_several_optimizers(second: Any, tmp_path: Path) -> None:
     weights = [torch.nn.Parameter(torch.ones(2)) for _ in range(2)]
-    optimizers = [torch.optim.SGD(weights[:1], lr=0.5), torch.optim.Adam(weights[1:])]
+    optimizers = [torch.optim.SGD(weights[:1], lr=0.5), second(weights[1:], lr=0.5)]
     with repdl.enabled(), receipt(tmp_path / "run.json", 2):
         for _ in range(4):
             for weight, optimizer in zip(weights, optimizers):
                 weight.grad = torch.ones(2)
                 optimizer.step()
-    states = [step.state is not None for step in repdl.receipts.read(tmp_path / "run.json").steps]
-    assert states == [False, False, True, True] * 2  # of each, after each second step of its own
+    steps = repdl.receipts.read(tmp_path / "run.json").steps
+    assert [step.which for step in steps] == [0, 1] * 4
+    assert [step.state is not None for step in steps] == [False, False, True, True] * 2  # each second one of its own
     with pytest.raises(ReceiptError, match="several optimizers, expected one"):
         verify(tmp_path / "run.json", lambda known: None, first=4)

@@ -15,6 +15,9 @@ from repdl.records.entries import LEVELS
 from repdl.registry.backend import backends, get_backend
 from repdl.registry.families import families
 
+RESUME = "--resume {checkpoint}"
+"""What a program is given to go on from a checkpoint, unless the user says it."""
+
 
 def family_name(text: str) -> str:
     """The name of a family, for the parser: an unknown one is its error."""
@@ -187,8 +190,8 @@ def parser() -> argparse.ArgumentParser:
         help="the program's own checkpoints, with {step} for the number of steps made: run/step-{step}.pt",
     )  # fmt: skip
     one.add_argument(
-        "--resume", metavar="ARGUMENTS", default="--resume {checkpoint}",
-        help="what the program is given to go on from one; default: %(default)r",
+        "--resume", metavar="ARGUMENTS", default=RESUME,
+        help="what the program is given to go on from one: --resume='--ckpt {checkpoint}'; default: %(default)r",
     )  # fmt: skip
     where = one.add_mutually_exclusive_group()
     where.add_argument("--first", metavar="N", type=positive, help="go on from the checkpoint after N steps")

@@ -7,11 +7,15 @@ import json
 import random
 import shlex
 import sys
+import traceback
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import nullcontext, redirect_stdout
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+from repdl.cli.arguments import RESUME
 from repdl.errors import ReceiptError
 from repdl.overrides.program import enabled_with_children, execute
 from repdl.receipts import Receipt, Verdict, read, receipt, verify as compared
@@ -35,8 +39,7 @@ def run(args: argparse.Namespace) -> int:
 def verify(args: argparse.Namespace) -> int:
     """Execute the program of a receipt again: 0 if every step agrees, 1 if one differs, 2 if it can't be executed."""
     try:
-        if (args.first is None and args.sample is None) != (args.checkpoints is None):
-            raise ReceiptError("--checkpoints says from where --first or --sample goes on, expected both or none")
+        _check(args)
         if args.sample is not None:
             return _sample(args)
         verdict = _verified(args, args.first or 0, args.steps)
@@ -47,29 +50,51 @@ def verify(args: argparse.Namespace) -> int:
     return verdict.status
 
 
+def _check(args: argparse.Namespace) -> None:
+    """Raise for options that need each other."""
+    goes_on = args.first is not None or args.sample is not None
+    if goes_on and args.checkpoints is None:
+        raise ReceiptError("--first and --sample need --checkpoints; add --checkpoints 'run/step-{step}.pt'")
+    if not goes_on and (args.checkpoints is not None or args.resume != RESUME):
+        raise ReceiptError("--checkpoints and --resume need --first N or --sample K, which say where to go on")
+    if args.checkpoints is not None and "{step}" not in args.checkpoints:
+        raise ReceiptError(f"--checkpoints is {args.checkpoints}, expected {{step}} in it")
+
+
 def _sample(args: argparse.Namespace) -> int:
-    """What is behind some checkpoints, or behind all where there are no more, each in a process of its own."""
+    """Some of the parts between checkpoints, or all where there are no more, each in a process of its own."""
     known = read(args.file)
     there = [n for n in range(known.every, len(known.steps), known.every) if _checkpoint(args, n).exists()]
     if not there:
         raise ReceiptError(f"{args.checkpoints} names no checkpoint after a multiple of {known.every} steps")
-    ends = dict(zip(there, [*there[1:], len(known.steps)]))
-    found = []
-    for first in sorted(random.SystemRandom().sample(there, min(args.sample, len(there)))):
-        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-            verdict = pool.submit(_verified, args, first, args.steps or ends[first] - first).result()
-        found.append(verdict)
+    parts = dict(zip([0, *there], [*there, len(known.steps)]))
+    found: list[Verdict] = []
+    failed = 0
+    for first in sorted(random.SystemRandom().sample([*parts], min(args.sample, len(parts)))):
+        try:
+            found.append(_in_process(args, first, args.steps or parts[first] - first))
+        except ReceiptError as error:
+            failed += 1
+            print(f"repdl verify: from step {first}: {error}", file=sys.stderr)
+            continue
         if not args.json:
-            others = [f"another file: {name}" for name in verdict.code]
-            said = "; ".join([*([verdict.difference] if verdict.difference else []), *others])
-            print(f"from step {first}: {verdict.steps} steps agree{said and f'; {said}'}", flush=True)
-    status = max(verdict.status for verdict in found)
+            head, *said = found[-1].lines()
+            print(f"{head}\n" * (len(found) == 1) + f"from step {first}: {'; '.join(said)}", flush=True)
+    status = max((verdict.status for verdict in found), default=0) or (2 if failed else 0)
     if args.json:
         shapes = [_shape(verdict) for verdict in found]
-        print(json.dumps({"status": status, "checkpoints": len(there), "found": shapes}, indent=2))
+        print(json.dumps({"status": status, "parts": len(parts), "failed": failed, "found": shapes}, indent=2))
     else:
-        print(f"{len(found)} of {len(there)} checkpoints were gone on from")
+        print(f"{len(found)} of {len(parts)} parts executed")
     return status
+
+
+def _in_process(args: argparse.Namespace, first: int, steps: int) -> Verdict:
+    try:
+        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+            return pool.submit(_verified, args, first, steps).result()
+    except BrokenProcessPool as error:
+        raise ReceiptError("the program ended its process") from error
 
 
 def _verified(args: argparse.Namespace, first: int, steps: int | None) -> Verdict:
@@ -78,8 +103,13 @@ def _verified(args: argparse.Namespace, first: int, steps: int | None) -> Verdic
     def execute_again(known: Receipt) -> None:
         is_module = known.program[:1] == ["-m"]
         program, *arguments = known.program[is_module:]
-        with enabled_with_children(known.contract, "raise"):
-            execute(program, [*arguments, *further], is_module)
+        says = redirect_stdout(sys.stderr) if args.json else nullcontext()
+        with enabled_with_children(known.contract, "raise"), says:
+            try:
+                execute(program, [*arguments, *further], is_module)
+            except Exception as error:
+                traceback.print_exc()
+                raise ReceiptError(f"the program failed: {type(error).__name__}: {error}") from None
 
     return compared(args.file, execute_again, steps, args.key, first)
 

@@ -30,12 +30,16 @@ class Step:
 
     step: int
     optimizer: str
+    """The name of its class."""
+    which: int
+    """Its number among the optimizers of the run, in the order of their first steps."""
     settings: str
     """The digest of the hyperparameters of its groups after the step: learning rates, weight decay and so on."""
     data: tuple[str, ...]
     """The digests of the batches that DataLoaders gave since the step before, in their order."""
     state: str | None
-    """The digest of the parameters and of the optimizer's state after it, each so many steps of an optimizer."""
+    """The digest of the parameters and of the optimizer's state after it; None but for each `every`-th step of the
+    optimizer."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,7 @@ class Receipt:
     """The program and its arguments, as `repdl run` takes them."""
     contract: str
     every: int
-    """The number of steps between two digests of the state."""
+    """The number of steps of an optimizer between two digests of its state."""
     code: Mapping[str, str]
     """The SHA-256 of the program's files that ran, by their paths."""
     environment: Mapping[str, Any]

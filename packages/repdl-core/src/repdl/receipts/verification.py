@@ -41,8 +41,8 @@ class Verdict:
         signed = f"signed by {', '.join(self.keys)}" if self.keys else unchecked
         found = [f"receipt: {' '.join(self.receipt.program)}, {len(self.receipt.steps)} steps, {LEVEL}, {signed}"]
         found += [f"another file: {name}" for name in self.code]
-        span = f", {self.first} to {self.first + self.steps - 1}" if self.first and self.steps else ""
-        found += [f"{self.steps} steps agree{span}"]
+        span = f", {self.first} to {self.first + self.steps - 1}" if self.first and self.steps > 1 else ""
+        found += [f"{self.steps} step{'s' * (self.steps != 1)} agree{'s' * (self.steps == 1)}{span}"]
         return found + ([f"first difference: {self.difference}"] if self.difference else [])
 
 
@@ -111,7 +111,8 @@ def verify(
             if error.code not in (None, 0) and not differences:  # else by a handler that has met `_Stopped`
                 raise ReceiptError(f"verify: the program ended with {error.code} after {agreed} steps") from error
     if not differences and agreed < wanted:
-        differences.append(f"the program ended after {agreed} steps, the receipt has {left}")
+        made = f"{agreed} steps{f' from step {first} on' if first else ''}"
+        differences.append(f"the program ended after {made}, the receipt has {wanted}")
     if not differences and wanted == left and watcher.state() != known.final:
         differences.append("the parameters at the end, after the last step")
     now = code()
@@ -124,7 +125,7 @@ def _state_after(known: Receipt, steps: int) -> str | None:
     """The digest after so many steps; None after none."""
     if steps == 0:
         return None
-    if len({step.optimizer for step in known.steps}) > 1:
+    if any(step.which for step in known.steps):
         raise ReceiptError("verify: the run has several optimizers, expected one; execute all steps")
     state = known.steps[steps - 1].state if 0 < steps < len(known.steps) else None
     if state is None:
@@ -144,6 +145,7 @@ def _difference(expected: Step | None, found: Step) -> str | None:
         "data": "the batches that were loaded before it", "optimizer": "the optimizer",
         "settings": "a hyperparameter of the optimizer", "state": "parameters or the optimizer's state after it",
     }  # fmt: skip
+    mine["optimizer"], theirs["optimizer"] = ((step["optimizer"], step["which"]) for step in (mine, theirs))
     wrong = [text for name, text in names.items() if mine[name] != theirs[name]]
     return f"step {found.step}: {' and '.join(wrong)}" if wrong else None
 

@@ -71,12 +71,13 @@ class Watcher:
     def _stepped(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         self._optimizers.setdefault(id(optimizer), optimizer)
         number, self.steps = self.steps, self.steps + 1
+        which = [*self._optimizers].index(id(optimizer))
         made = self._made[id(optimizer)] = self._made.get(id(optimizer), self._first) + 1
         with unseen():
             state = digest(_state(optimizer)) if made % self.every == 0 else None
             settings = digest(_settings(optimizer))
         data, self._data = tuple(self._data), []
-        self._told(Step(number, type(optimizer).__name__, settings, data, state))
+        self._told(Step(number, type(optimizer).__name__, which, settings, data, state))
 
     def _loading(self, load: Callable[..., Any]) -> Callable[..., Any]:
         def loaded(iterator: Any) -> Any:
@@ -111,7 +112,7 @@ def receipt(
 
     Args:
         path: the file, written when the block ends without an error.
-        every: after how many steps the parameters and the optimizer's state are hashed; learning rates, other
+        every: after how many steps of an optimizer its parameters and its state are hashed; learning rates, other
             hyperparameters and batches of DataLoaders are at each.
         program: the program and its arguments, as `repdl run` takes them.
         key: a PEM file of a private key that signs it, which is read before the block begins.

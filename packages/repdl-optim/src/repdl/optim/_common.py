@@ -190,8 +190,10 @@ class StepOptimizer(ReproducibleOptimizer):
             if not needed <= state.keys():
                 self._raise_missing(group, param, state, [name for name in ("step", *names) if name not in state])
         steps = [state["step"] for state in states]
-        are_tensors = bool(steps) and all(isinstance(step, torch.Tensor) for step in steps)
-        counted = torch._foreach_add(steps, torch.tensor(1.0)) if are_tensors else [step + 1 for step in steps]
+        if steps and all(map(_is_count, steps)):  # one call, of which a tensor for 1 saves most
+            counted = torch._foreach_add(steps, torch.tensor(1.0, device="cpu"))
+        else:
+            counted = [step + 1 for step in steps]
         return [{"step": step, **{name: state[name] for name in names}} for step, state in zip(counted, states)]
 
     def _raise_missing(self, group: Group, param: torch.Tensor, state: State, missing: list[str]) -> None:
@@ -215,6 +217,12 @@ class StepOptimizer(ReproducibleOptimizer):
             params = [param for param, _ in of]
             numbers = self._numbers(group, *counts)
             yield Call(self._op, (params, [param.grad for param in params], *columns, *numbers), of)
+
+
+def _is_count(step: Any) -> bool:
+    """Whether a number of steps is such a tensor as `_initial` makes, and no integer or one on a GPU, from a state
+    dict."""
+    return isinstance(step, torch.Tensor) and step.dtype is torch.float32 and step.is_cpu
 
 
 def scalar(value: float | torch.Tensor) -> float:
