@@ -91,7 +91,13 @@ def main() -> None:
     parser.add_argument("after", nargs="?", default="HEAD", help="the same (default: HEAD)")
     parser.add_argument("--rounds", type=int, default=3, metavar="N")
     parser.add_argument("--json", type=Path, metavar="FILE")
-    args, options = parser.parse_known_args()  # the others are of kernels.py
+    parser.add_argument("--only", help="as of kernels.py")
+    parser.add_argument("--match", help="the same")
+    parser.add_argument("--threads", type=int, default=1, metavar="N")
+    parser.add_argument("--seconds", type=float, default=1.0, help="time for a line (default: 1)")
+    args = parser.parse_args()
+    options = ["--threads", str(args.threads), "--seconds", str(args.seconds)]
+    options += [word for name in ("only", "match") if (value := getattr(args, name)) for word in (f"--{name}", value)]
     commits = [commit_of(args.before), commit_of(args.after)]
     sites = [built(commit) for commit in commits]
     times: list[Times] = [{}, {}]

@@ -6,6 +6,7 @@ The archive is the history: a release is a tag, and what it recorded are its fil
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,16 +31,25 @@ def digests(value: Any, name: str) -> Iterator[tuple[str, str]]:
     if isinstance(value, dict):
         for key, item in value.items():
             yield from digests(item, f"{name} {key}")
-    elif isinstance(value, str) and len(value) == 64:
+    elif isinstance(value, str) and re.fullmatch("[0-9a-f]{64}", value):
         yield name, value
 
 
-def recorded(commit: str) -> dict[str, str]:
-    files = git("ls-tree", "-r", "--name-only", commit, *FOLDERS).split()
+def recorded(release: str) -> dict[str, str]:
+    """What the files of a tag have."""
+    files = git("ls-tree", "-r", "--name-only", release, *FOLDERS).split()
     found: dict[str, str] = {}
     for file in files:
         if file.endswith(".json"):
-            found.update(digests(json.loads(git("show", f"{commit}:{file}")), Path(file).name))
+            found.update(digests(json.loads(git("show", f"{release}:{file}")), Path(file).name))
+    return found
+
+
+def recorded_now() -> dict[str, str]:
+    found: dict[str, str] = {}
+    for file in (path for folder in FOLDERS for path in (ROOT / folder).rglob("*.json")):
+        found.update(digests(json.loads(file.read_text()), file.name))
+    assert len(found) > 5000
     return found
 
 
@@ -48,15 +58,19 @@ def lost(before: dict[str, str], now: dict[str, str]) -> list[str]:
 
 
 def test_releases__digests_stay() -> None:
-    now = recorded("HEAD")
-    assert len(now) > 5000
-    for release in git("tag", "--list", "v*", "--merged", "HEAD").split():
+    releases = git("tag", "--list", "v*", "--merged", "HEAD").split()
+    if not releases:
+        pytest.skip("this history has no release")
+    now = recorded_now()
+    for release in releases:
         changed = lost(recorded(release), now)
         assert not changed, f"{release}: {changed}"
 
 
 def test_releases__control() -> None:
-    now = recorded("HEAD")
+    now = recorded_now()
+    if (ROOT / ".git").exists():
+        assert recorded("HEAD").keys() <= now.keys()
     name = next(iter(now))
     assert lost(now, now) == []
     assert lost(now, {**now, name: "0" * 64}) == [f"{name}: {'0' * 64}, was {now[name]}"]

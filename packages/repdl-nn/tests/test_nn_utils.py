@@ -197,7 +197,7 @@ def test_fuse__errors():
 
 
 def test_skip_init__draws_nothing():
-    state = repdl.random.get_rng_state() if hasattr(repdl.random, "get_rng_state") else None
+    state = repdl.random.get_state()
     layer = utils.skip_init(nn.Linear, 3, 4, contract="sequential")
     assert type(layer) is nn.Linear and layer.weight.shape == (4, 3) and layer.contract == "sequential"
     with repdl.random.fork_rng():
@@ -209,7 +209,7 @@ def test_skip_init__draws_nothing():
     assert utils.skip_init(torch.nn.Linear, 3, 4, device="meta").weight.is_meta
     with pytest.raises(TypeError, match="takes no device"):
         utils.skip_init(nn.ReLU)
-    assert state is None or torch.equal(state, repdl.random.get_rng_state())
+    assert torch.equal(state, repdl.random.get_state())
 
 
 def test_vectors_and_stateless_are_torchs():

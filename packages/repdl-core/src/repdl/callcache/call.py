@@ -11,7 +11,7 @@ import torch
 
 from repdl.callcache.extension import c_extension
 from repdl.callcache.plan import Outcome, Plan, Result
-from repdl.callcache.planner import NotCacheable, plan_call, plan_in_place, plan_update
+from repdl.callcache.planner import MOST_TENSORS, NotCacheable, plan_call, plan_in_place, plan_update
 from repdl.callcache.scalars import ScalarsMatter, VariableScalars, find_variable_scalars
 from repdl.callcache.spans import tensors_of, unique
 from repdl.callcache.trace import Write, trace_call
@@ -35,6 +35,8 @@ def _record(
     function: Callable[..., Any], args: Any, kwargs: Any, differentiates: bool, variable_scalars: bool
 ) -> Outcome:
     tensors = unique(tensors_of(args, tuple(kwargs.values())))
+    if len(tensors) > MOST_TENSORS:
+        return Outcome(function(*args, **kwargs))
     versions = [-1 if t.is_inference() else t._version for t in tensors]
     result, trace = trace_call(function, args, kwargs)
     stored = {id(copy.target) for copy in trace.copies}

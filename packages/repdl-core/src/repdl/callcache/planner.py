@@ -40,7 +40,7 @@ from repdl.callcache.trace import Derivative, Trace, ValueCheck, ValueRange, Wri
 
 _Spans = Mapping[int, Span]
 """By the id of a tensor."""
-_MOST_TENSORS = 64
+MOST_TENSORS = 64
 """Of a call with new tensors: where each memory is from is found by comparing it with all."""
 
 
@@ -62,7 +62,7 @@ def plan_call(
     # With a draw, every check must come before the generator advances: C looks at the position, Python is not asked.
     _require(not positions or all(_is_of(c.passes, positions) for c in trace.checks))
     tensors, node = [*tensors, *positions], None
-    _require(len(tensors) <= _MOST_TENSORS)
+    _require(len(tensors) <= MOST_TENSORS)
     if differentiates:
         node, tensors, result = _node(trace, tensors, result)
     else:

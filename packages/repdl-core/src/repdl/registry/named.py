@@ -51,7 +51,7 @@ def by_name(function: Function, op: str, names: Sequence[str]) -> Function:
 
 def _parameters(function: Function) -> dict[str, bool] | None:
     """Parameter -> whether a call has to give it; None for a function of `*args`."""
-    if type(function) is FunctionType and not vars(function):  # as inspect.signature has it, in a tenth of its time
+    if type(function) is FunctionType and not vars(function):  # 400 times an import: faster than below
         code = function.__code__
         if not (code.co_kwonlyargcount or code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS)):
             count = code.co_argcount

@@ -17,6 +17,7 @@ from repdl.registry import as_int, as_ints
 
 __all__ = [
     "OfAllOrOverDim",
+    "OfAllOverDimOrOfTwo",
     "as_numpy",
     "in_dtype",
     "is_whole",
@@ -89,22 +90,56 @@ def as_numpy(op: str, dim: Any, keepdim: bool, axis: Any, keepdims: bool | None)
 
 
 class OfAllOrOverDim(Protocol):
-    """A function of all elements, of those along a dimension, or of two tensors, as type checkers see it."""
+    """A function of all elements, or of those along a dimension, as type checkers see it.
+
+    All named tuples `(values, indices)` of torch are one to them.
+    """
 
     @overload
-    def __call__(self, input: Tensor, dim: Tensor, *, contract: ContractLike = None) -> Tensor: ...
-    @overload
-    def __call__(self, input: Tensor, *, other: Tensor, contract: ContractLike = None) -> Tensor: ...
-    @overload
     def __call__(
-        self, input: Tensor, dim: int, keepdim: bool = ..., *, contract: ContractLike = None
+        self, input: Tensor, dim: int, keepdim: bool = ..., *, keepdims: bool | None = ..., contract: ContractLike = ...
     ) -> torch.return_types.max: ...
     @overload
     def __call__(
-        self, input: Tensor, *, axis: int, keepdims: bool = ..., contract: ContractLike = None
+        self,
+        input: Tensor,
+        *,
+        axis: int,
+        keepdim: bool = ...,
+        keepdims: bool | None = ...,
+        contract: ContractLike = ...,
     ) -> torch.return_types.max: ...
     @overload
-    def __call__(self, input: Tensor, *, contract: ContractLike = None) -> Tensor: ...
+    def __call__(
+        self, input: Tensor, dim: None = ..., keepdim: bool = ..., *, contract: ContractLike = ...
+    ) -> Tensor: ...
+
+
+class OfAllOverDimOrOfTwo(Protocol):
+    """The same, or a function of two tensors."""
+
+    @overload
+    def __call__(
+        self, input: Tensor, dim: int, keepdim: bool = ..., *, keepdims: bool | None = ..., contract: ContractLike = ...
+    ) -> torch.return_types.max: ...
+    @overload
+    def __call__(
+        self,
+        input: Tensor,
+        *,
+        axis: int,
+        keepdim: bool = ...,
+        keepdims: bool | None = ...,
+        contract: ContractLike = ...,
+    ) -> torch.return_types.max: ...
+    @overload
+    def __call__(
+        self, input: Tensor, dim: None = ..., keepdim: bool = ..., *, contract: ContractLike = ...
+    ) -> Tensor: ...
+    @overload
+    def __call__(self, input: Tensor, dim: Tensor, *, contract: ContractLike = ...) -> Tensor: ...
+    @overload
+    def __call__(self, input: Tensor, *, other: Tensor, contract: ContractLike = ...) -> Tensor: ...
 
 
 def in_dtype(op: str, input: Tensor, dtype: torch.dtype | None) -> Tensor:

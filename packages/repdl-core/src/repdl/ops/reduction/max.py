@@ -11,7 +11,7 @@ from torch import Tensor
 from repdl.contract import ContractLike
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_range, check_size
-from repdl.ops.common import OfAllOrOverDim, as_numpy, is_whole, normalize_dim, reduced_shape, sort_key
+from repdl.ops.common import OfAllOverDimOrOfTwo, as_numpy, is_whole, normalize_dim, reduced_shape, sort_key
 from repdl.ops.declare import variants
 from repdl.ops.pointwise.elementwise import maximum, minimum
 from repdl.ops.reduction.amax import mean_of_ties
@@ -159,4 +159,4 @@ _DOCS = {
         ShapeError: if there is no element to take a minimum of, or `dim` does not exist.
     """,
 }
-max, min = (cast(OfAllOrOverDim, function) for function in variants(_max_or_min, "max", _DOCS))
+max, min = (cast(OfAllOverDimOrOfTwo, function) for function in variants(_max_or_min, "max", _DOCS))
