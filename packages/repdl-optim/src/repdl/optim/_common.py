@@ -190,6 +190,7 @@ class StepOptimizer(ReproducibleOptimizer):
             if not needed <= state.keys():
                 self._raise_missing(group, param, state, [name for name in ("step", *names) if name not in state])
         steps = [state["step"] for state in states]
+        counted: Sequence[Any]
         if steps and all(map(_is_count, steps)):  # one call, of which a tensor for 1 saves most
             counted = torch._foreach_add(steps, torch.tensor(1.0, device="cpu"))
         else:
