@@ -7,7 +7,8 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-if not dist.is_initialized():  # under torchrun
+is_own = not dist.is_initialized()  # under torchrun
+if is_own:
     dist.init_process_group("gloo")
 torch.manual_seed(0)
 layers = torch.nn.Linear(20, 50), torch.nn.GELU(), torch.nn.Linear(50, 3)
@@ -21,3 +22,5 @@ for _ in range(3):
 digest = hashlib.sha256(b"".join(p.detach().numpy().tobytes() for p in model.parameters())).hexdigest()
 if dist.get_rank() == 0:
     print("digest", digest)
+if is_own:
+    dist.destroy_process_group()  # else torch may abort at the end (pytorch#190489)
