@@ -134,6 +134,25 @@ def test_optimizer__steps_are_float32_and_not_shared(kind: Kind) -> None:
 
 
 @every
+def test_optimizer__steps_of_other_kinds_are_counted(kind: Kind) -> None:
+    """Integers, which go on behind 2**24, and what is made while another device is the default one."""
+    if not kind.counts:
+        pytest.skip("no steps")
+    params = parameters()
+    optimizer = kind.ours(params)
+    train(optimizer, params, range(1))
+    with torch.device("meta"):
+        optimizer.step()
+    assert [state["step"].item() for state in optimizer.state.values()] == [2.0] * len(params)
+    for state in optimizer.state.values():
+        state["step"] = torch.tensor(2**24)
+    for _ in range(3):
+        optimizer.step()
+    found = [state["step"] for state in optimizer.state.values()]
+    assert {(step.dtype, step.item()) for step in found} == {(torch.int64, 2**24 + 3)}
+
+
+@every
 def test_optimizer__options_switched_on_without_their_state(kind: Kind) -> None:
     for option, (value, key) in kind.needs.items():
         params = parameters()

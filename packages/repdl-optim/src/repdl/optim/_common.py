@@ -192,7 +192,7 @@ class StepOptimizer(ReproducibleOptimizer):
         steps = [state["step"] for state in states]
         counted: Sequence[Any]
         if steps and all(map(_is_count, steps)):  # one call, of which a tensor for 1 saves most
-            counted = torch._foreach_add(steps, torch.tensor(1.0, device="cpu"))
+            counted = torch._foreach_add(steps, torch.tensor(1.0, dtype=torch.float32, device="cpu"))
         else:
             counted = [step + 1 for step in steps]
         return [{"step": step, **{name: state[name] for name in names}} for step, state in zip(counted, states)]

@@ -49,8 +49,8 @@ class ASGD(StepOptimizer, torch.optim.ASGD):
         for call in super()._calls(group):
             for _, state in call.state:
                 eta, mu = _rates(group, float(state["step"]))
-                state["eta"] = torch.as_tensor(eta).to(state["eta"])
-                state["mu"] = torch.as_tensor(mu).to(state["mu"])
+                state["eta"] = torch.as_tensor(eta, device="cpu").to(state["eta"])
+                state["mu"] = torch.as_tensor(mu, device="cpu").to(state["mu"])
             yield call
 
 

@@ -71,7 +71,9 @@ class NAdam(StepOptimizer, torch.optim.NAdam):
     def _next(self, group: Group, params: Sequence[torch.Tensor], names: Sequence[str]) -> list[State]:
         states = super()._next(group, params, names)
         for state in states:
-            product = torch.as_tensor(state["mu_product"])
+            product = state["mu_product"]
+            if not isinstance(product, torch.Tensor):
+                product = torch.tensor(product, device="cpu")
             state["mu_product"] = ops.mul(product, _momentum(group, float(state["step"])))
         return states
 
