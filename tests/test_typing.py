@@ -25,7 +25,7 @@ reveal_type(repdl.ops.sort(torch.ones(1)).values)           # torch._tensor.Tens
 reveal_type(repdl.ops.max(torch.ones(1)))                   # torch._tensor.Tensor
 reveal_type(repdl.ops.max(torch.ones(1), 0).indices)        # torch._tensor.Tensor
 reveal_type(repdl.ops.max(torch.ones(1), torch.ones(1)))    # torch._tensor.Tensor
-reveal_type(repdl.ops.median(torch.ones(1), axis=0).values) # torch._tensor.Tensor
+reveal_type(repdl.ops.median(torch.ones(1), axis=0).values)  # torch._tensor.Tensor
 repdl.ops.median(torch.ones(1), other=torch.ones(1))        # error
 repdl.from_torch_module(1)                                  # error
 repdl.optim.Adam([], lrate=1)                               # error
