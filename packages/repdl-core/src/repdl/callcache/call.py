@@ -11,14 +11,17 @@ import torch
 
 from repdl.callcache.extension import c_extension
 from repdl.callcache.plan import Outcome, Plan, Result
-from repdl.callcache.planner import MOST_TENSORS, NotCacheable, plan_call, plan_in_place, plan_update
+from repdl.callcache.planner import NotCacheable, plan_call, plan_in_place, plan_update
 from repdl.callcache.scalars import ScalarsMatter, VariableScalars, find_variable_scalars
-from repdl.callcache.spans import tensors_of, unique
+from repdl.callcache.spans import flat, tensors_of, unique
 from repdl.callcache.trace import Write, trace_call
 from repdl.dynamo import set_dynamo_skip
 from repdl.settings.generation import GENERATION
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+_MOST_TENSORS = 64
+"""Of a call that makes new tensors, those in lists too: where each memory is from is found by comparing it with all."""
 
 
 def outcome(result: Any, plan: Callable[[], Plan]) -> Outcome:
@@ -35,7 +38,7 @@ def _record(
     function: Callable[..., Any], args: Any, kwargs: Any, differentiates: bool, variable_scalars: bool
 ) -> Outcome:
     tensors = unique(tensors_of(args, tuple(kwargs.values())))
-    if len(tensors) > MOST_TENSORS:
+    if len(flat((*args, *kwargs.values()))) > _MOST_TENSORS:
         return Outcome(function(*args, **kwargs))
     versions = [-1 if t.is_inference() else t._version for t in tensors]
     result, trace = trace_call(function, args, kwargs)

@@ -40,8 +40,6 @@ from repdl.callcache.trace import Derivative, Trace, ValueCheck, ValueRange, Wri
 
 _Spans = Mapping[int, Span]
 """By the id of a tensor."""
-MOST_TENSORS = 64
-"""Of a call with new tensors: where each memory is from is found by comparing it with all."""
 
 
 class NotCacheable(Exception):
@@ -62,7 +60,6 @@ def plan_call(
     # With a draw, every check must come before the generator advances: C looks at the position, Python is not asked.
     _require(not positions or all(_is_of(c.passes, positions) for c in trace.checks))
     tensors, node = [*tensors, *positions], None
-    _require(len(tensors) <= MOST_TENSORS)
     if differentiates:
         node, tensors, result = _node(trace, tensors, result)
     else:
@@ -149,8 +146,7 @@ def plan_update(trace: Trace, args: Sequence[Any]) -> Plan:
         *(call.kernel, tuple(call.arguments), (), tuple(map(Span, indices))),
         *(tuple(StepScalar(n, value) for n, (_, value) in enumerate(scalars)), call.threads, call.device),
     )
-    written = {*changed}
-    operands = tuple(Operand(i, t.nbytes, i in written) for i, t in zip(indices, given))
+    operands = tuple(Operand(i, t.nbytes, id(t) in of_changed) for i, t in zip(indices, given))
     return Plan(steps=(step,), operands=operands, changed=changed)
 
 

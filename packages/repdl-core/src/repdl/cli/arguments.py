@@ -197,7 +197,7 @@ def parser() -> argparse.ArgumentParser:
     where.add_argument("--first", metavar="N", type=positive, help="go on from the checkpoint after N steps")
     where.add_argument(
         "--sample", metavar="K", type=positive,
-        help="go on from K checkpoints that are drawn, from each to the next one or for --steps steps",
+        help="execute K parts that are drawn, from a checkpoint to the next one or for --steps steps",
     )  # fmt: skip
     one.add_argument(
         "--key", metavar="KEY", type=Path, action="append", default=[],
