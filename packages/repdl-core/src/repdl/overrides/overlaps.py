@@ -24,11 +24,10 @@ _ONE_VALUE = frozenset({"_foreach_zero", "fill", "full", "ones", "zero", "zeros"
 
 def writes(name: str) -> bool:
     """Whether an op writes elements of its arguments, which may be others than each other."""
-    op = overload(name)
     return (
-        any(a.alias_info is not None and a.alias_info.is_write for a in op._schema.arguments)
+        _C._get_schema(*name.partition(".")[::2]).is_mutable
         and plain_name(name) not in _ONE_VALUE
-        and torch.Tag.inplace_view not in op.tags  # sizes and strides alone
+        and torch.Tag.inplace_view not in overload(name).tags  # sizes and strides alone
     )
 
 
