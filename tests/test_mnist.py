@@ -130,6 +130,7 @@ print(repdl.digest(model))
 """
 
 
+@pytest.mark.nightly
 def test_digits__what_torch_uses_of_the_processor(tmp_path: Path) -> None:
     """One initial state, ten steps, under each of torch's own levels of instructions."""
     state = tmp_path / "state.pt"

@@ -74,6 +74,7 @@ def run(sanitized: tuple[Path, str], files: list[str]) -> None:
     assert done.stderr.count("ERROR: AddressSanitizer") == 1, done.stderr[-6000:]
 
 
+@pytest.mark.nightly
 def test_kit__sanitized(sanitized: tuple[Path, str]) -> None:
     run(sanitized, ORDINARY)
 

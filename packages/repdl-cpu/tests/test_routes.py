@@ -5,10 +5,10 @@ with infinities, NaN and zeros among them, and with products that underflow, whi
 from -0 into +0. A smaller call is a slice of a larger one's operands, and its outputs a slice of the
 larger one's: the reference computes the largest only.
 
-The last test compiles the kernels with counters (native/base/routes.hpp) and with small sizes of all that is tuned
-(native/base/tuned.hpp), so that small cases go around each loop a second time and each thread has a share of them. It
-runs these loops and all cases on that, with 1, 2, 3 and 7 threads, and fails with the name of each route that was not
-taken.
+The last test, of the nightly session, compiles the kernels with counters (native/base/routes.hpp) and with small
+sizes of all that is tuned (native/base/tuned.hpp), so that small cases go around each loop a second time and each
+thread has a share of them. It runs these loops and all cases on that, with 1, 2, 3 and 7 threads, and fails with the
+name of each route that was not taken.
 """
 
 from __future__ import annotations
@@ -370,6 +370,7 @@ NEVER = {
 }
 
 
+@pytest.mark.nightly
 def test_routes__all_are_taken(build: Callable[..., Path], load_module: Callable[[Path], Any], tmp_path: Path) -> None:
     native = Path(__file__).parents[1] / "native"
     units = sorted(path.stem for path in native.glob("*/*.cpp") if path.stem not in ("machine", "module"))

@@ -233,6 +233,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.nightly
 def test_enable__workers_draw_the_same_numbers_forked_or_spawned(tmp_path: Path) -> None:
     """The order, the seeds of workers and what they draw follow from the seed alone."""
     (tmp_path / "program.py").write_text(LOADER)

@@ -202,7 +202,7 @@ def has_startup_file() -> bool:
 
 @pytest.mark.parametrize(
     "method",
-    ["spawn", "subprocess", *(pytest.param(way, marks=pytest.mark.nightly) for way in ("forkserver", "pool", "torch"))],
+    ["subprocess", *(pytest.param(w, marks=pytest.mark.nightly) for w in ("spawn", "forkserver", "pool", "torch"))],
 )
 def test_run__every_process_is_enabled_from_its_first_line_on(tmp_path: Path, method: str) -> None:
     if method == "subprocess" and not has_startup_file():

@@ -115,6 +115,7 @@ def test_values__cut_file(kept, tmp_path: Path) -> None:
         assert len(known) < len(set(digests)) and (length < 100 or known)
 
 
+@pytest.mark.nightly
 def test_rerun__torch_gives_every_op_again(kept) -> None:
     ops = [entry for entry in read(kept).entries if entry.kind == "op"]
     assert any(entry.generator for entry in ops) and any(entry.phase == "backward" for entry in ops)

@@ -76,7 +76,7 @@ def test_fold__batch_slice() -> None:
         assert_same_bits(ops.fold(x[i], (6, 7), 2), ops.fold(x, (6, 7), 2)[i])
 
 
-@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("dynamic", [False, pytest.param(True, marks=pytest.mark.nightly)])
 def test_unfold__compiled_and_transformed(dynamic: bool) -> None:
     torch._dynamo.reset()
     function = lambda t: ops.fold(ops.mul(ops.unfold(t, 3, 1, 1, 2), 0.3), (7, 6), 3, 1, 1, 2)
