@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader, DistributedSampler
 import repdl
 from repdl import checkpoint
 from repdl.checkpoint import Batches
-from repdl.errors import CheckpointError, UnsupportedError
+from repdl.errors import CheckpointError
 
 LAST = 7
 """Steps: an epoch of 4, and 3."""
@@ -128,9 +128,48 @@ def load_with(folder: Path) -> str:
     return "loaded"
 
 
-def save_in_the_background(folder: Path) -> str:
+def save_in_the_background(folder: Path) -> tuple[str, str, bool, bool]:
+    """The digests of one state by `save` and by `async_save` while training goes on, whether the file is there only
+    after `wait`, and whether it loads."""
+    with repdl.enabled():
+        run = made(0)
+        train(run, 0, 2, folder)
+        saved = checkpoint.save(folder / "b", **run)
+        state = state_of(run)
+        handle = checkpoint.async_save(folder / "c", **run)
+        run["model"](torch.ones(2, 4)).sum().backward()
+        run["optimizer"].step()
+        there = (folder / "c").exists()
+        digest = handle.wait()
+        changed = state_of(run) != state
+        checkpoint.load(folder / "c", **run)
+        return saved, digest, not there and handle.wait() == digest, changed and state_of(run) == state
+
+
+def fail_in_the_background(folder: Path) -> tuple[str, str, str]:
+    """Rank 1 can't write: what the next `save` says on each rank, and that the one after is there."""
+    handle = checkpoint.async_save(folder / "a", extra=torch.ones(3))
+    handle.wait()
+    part = checkpoint.saving.format.write
+    if dist.get_rank() == 1:
+        checkpoint.saving.format.write = lambda *arguments: 1 / 0
+    checkpoint.async_save(folder / "b", extra=torch.ones(3))._thread.join()
+    checkpoint.saving.format.write = part
+    said = ""
     try:
-        checkpoint.async_save(folder / "c")
-    except UnsupportedError as error:
+        checkpoint.save(folder / "c", extra=1)
+    except (CheckpointError, ZeroDivisionError) as error:
+        said = str(error)
+    checkpoint.save(folder / "c", extra=1)
+    return said, str(checkpoint.latest(folder)), ",".join(sorted(path.name for path in folder.iterdir()))
+
+
+def forget_to_wait(folder: Path) -> str:
+    """What is said at the end of a program."""
+    handle = checkpoint.async_save(folder / "a", extra=torch.ones(3))
+    try:
+        handle.at_exit()
+    except CheckpointError as error:
+        handle.wait()
         return str(error)
-    return "saved"
+    return ""

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 from ranks import AVAILABLE, NEEDS, run
 from ranks_that_save import (
+    fail_in_the_background,
     fail_on_rank_1,
+    forget_to_wait,
     keep_two,
     load_damaged,
     load_with,
@@ -69,5 +71,20 @@ def test_ranks__what_one_cannot_do_all_refuse(tmp_path: Path) -> None:
         (first, first_same), (second, second_same) = run(function, 2, folder)
         assert message in second and first.startswith("checkpoint: rank 1 failed, and so all ranks: "), first
         assert message in first and first_same and second_same
-    for said in run(save_in_the_background, 2, tmp_path):
-        assert "async_save: 2 ranks of torch.distributed" in said
+
+
+def test_ranks__in_the_background(tmp_path: Path) -> None:
+    """Each rank writes while training goes on; `wait` writes the file that names what they wrote."""
+    for saved, digest, only_after, loads in run(save_in_the_background, 2, tmp_path):
+        assert saved == digest and only_after and loads
+    assert diff(tmp_path / "b", tmp_path / "c") == []
+
+
+def test_ranks__an_error_in_the_background(tmp_path: Path) -> None:
+    """Nobody has waited: it is not lost, on no rank; and the checkpoint is not there."""
+    (first, latest, names), (second, *same) = run(fail_in_the_background, 2, tmp_path)
+    assert first == "checkpoint: rank 1 failed, and so all ranks: division by zero" and second == "division by zero"
+    assert latest == str(tmp_path / "c") and same == [latest, names]
+    assert not any(name.startswith((".b.", "b")) for name in names.split(","))
+    for said in run(forget_to_wait, 2, tmp_path):
+        assert f"{tmp_path / 'a'} of 2 ranks is not there, expected that each of them calls wait()" in said

@@ -87,6 +87,7 @@ def load(
     """
     objects = {"model": model, "optimizer": optimizer, "scheduler": scheduler, "scaler": scaler, "sampler": sampler}
     objects["generator"] = generator
+    finish_running()
     found = ranks.together(lambda: _Found.of(Path(path), objects, strict, generators, digest, progress))
     found.exchange()
     follow(found.run, found.whole.digest)
@@ -121,7 +122,6 @@ class _Found:
         cls, path: Path, objects: Objects, strict: bool, generators: bool, digest: str | None, progress: bool
     ) -> _Found:
         """Read and check all, and change nothing."""
-        finish_running()
         run = Run.of(**objects)
         size = path.stat().st_size if path.is_file() else 0
         with progress_bar(f"load {path.name}", size, progress) as advance:

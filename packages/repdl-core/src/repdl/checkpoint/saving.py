@@ -22,7 +22,7 @@ from repdl.checkpoint.folder import check_keep, remove_old
 from repdl.checkpoint.progress import progress_bar
 from repdl.checkpoint.state import Encoded, Run, collect
 from repdl.contract import get_contract
-from repdl.errors import CheckpointError, UnsupportedError
+from repdl.errors import CheckpointError
 from repdl.overrides.switch import is_enabled
 
 Path_ = str | os.PathLike[str]
@@ -35,7 +35,7 @@ _running: list[Saving] = []
 
 @dataclass(frozen=True)
 class _Job:
-    """What is written where."""
+    """What is written where, by which of how many ranks."""
 
     path: Path
     state: Encoded
@@ -43,30 +43,40 @@ class _Job:
     run: Run
     keep: int | None
     progress: bool
+    rank: int
+    ranks: int
 
     def write(self) -> str:
         """Write the file, or those of all ranks, and return the digest."""
-        with ExitStack() as stack:
-            ranks.together(lambda: stack.enter_context(atomic.locked(self.path.parent)) if not ranks.rank() else None)
-            digest = ranks.together(self._write_state)
-            if ranks.size() > 1:
-                digests = ranks.gathered(digest)
-                digest = ranks.gathered(ranks.together(lambda: "" if ranks.rank() else self._write_index(digests)))[0]
-            follow(self.run, digest)
-            ranks.together(lambda: None if ranks.rank() else self._remove_old())
-        return digest
+        with ExitStack() as held:
+            self.lock(held)
+            return self.finish(ranks.together(self.write_state))
 
-    def _write_state(self) -> str:
-        """Write the state of this rank."""
+    def lock(self, held: ExitStack) -> None:
+        """Let no other process write into the folder until the end of a block."""
+        ranks.together(lambda: None if self.rank else held.enter_context(atomic.locked(self.path.parent)))
+
+    def write_state(self) -> str:
+        """Write the state of this rank, without a word to the others."""
         size = sum(t.numel() * t.element_size() for t in self.state.tensors.values())
+        alone = self.ranks == 1
         with progress_bar(f"save {self.path.name}", size, self.progress) as advance:
             return atomic.replace(
-                self.path if ranks.size() == 1 else ranks.part(self.path, ranks.rank(), "0" * 16),
+                self.path if alone else ranks.part(self.path, self.rank, "0" * 16),
                 lambda file: format.write(
                     file, self.state.tree, self.state.tensors, self.facts, previous_of(self.run), advance
                 ),
-                None if ranks.size() == 1 else lambda digest: ranks.part(self.path, ranks.rank(), digest),
+                None if alone else lambda digest: ranks.part(self.path, self.rank, digest),
             )
+
+    def finish(self, digest: str) -> str:
+        """Write the file that names those of all ranks, where there are several, and remove old ones."""
+        if self.ranks > 1:
+            digests = ranks.gathered(digest)
+            digest = ranks.gathered(ranks.together(lambda: "" if self.rank else self._write_index(digests)))[0]
+        follow(self.run, digest)
+        ranks.together(lambda: None if self.rank else self._remove_old())
+        return digest
 
     def _write_index(self, digests: list[str]) -> str:
         facts, previous = {**self.facts, "ranks": len(digests)}, previous_of(self.run)
@@ -78,43 +88,81 @@ class _Job:
         ranks.remove_unnamed(self.path.parent)
 
 
-@dataclass(eq=False)
 class Saving:
     """A checkpoint that is written while training goes on."""
 
-    path: Path
-    _thread: threading.Thread | None = None
-    _digest: str | None = None
-    _error: BaseException | None = None
+    def __init__(self, job: _Job) -> None:
+        self.path = job.path
+        self._job, self._held = job, ExitStack()
+        self._digest: str | None = None
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._write, name=f"repdl.checkpoint {job.path.name}")
 
     def done(self) -> bool:
-        """Whether it has been written, or has failed."""
-        return self._thread is None or not self._thread.is_alive()
+        """Whether this process has written its file, or has failed."""
+        return not self._thread.is_alive()
 
     def wait(self) -> str:
         """Wait until the file is there; returns its digest.
 
+        With several ranks of torch.distributed every rank calls it: they exchange the digests of their files here, and
+        only then is the checkpoint there.
+
         Raises:
-            CheckpointError: if it could not be written.
+            CheckpointError: if it could not be written, on any rank.
         """
-        if self._thread is not None:
-            self._thread.join()
+        self._thread.join()
         if self in _running:
             _running.remove(self)
+            if self._job.ranks > 1:
+                self._finish()
         if self._error is not None:
             raise self._error
         return str(self._digest)
 
-    def _start(self, job: _Job) -> None:
-        def write() -> None:
-            try:
-                self._digest = job.write()
-            except BaseException as error:
-                self._error = error
-
-        self._thread = threading.Thread(target=write, name=f"repdl.checkpoint {self.path.name}")
+    def start(self) -> None:
+        """Begin to write; with several ranks each its own file."""
+        if self._job.ranks > 1:
+            self._job.lock(self._held)
         _running.append(self)
         self._thread.start()
+
+    def is_of(self, rank: int) -> bool:
+        """Whether a rank has begun it: one process may have several."""
+        return self._job.rank == rank
+
+    def at_exit(self) -> None:
+        """Wait for it, without the other ranks, which may have ended."""
+        if self._job.ranks > 1:
+            self._thread.join()
+            raise CheckpointError(
+                f"checkpoint: {self.path} of {self._job.ranks} ranks is not there, expected that each of them calls "
+                f"wait() of what async_save returned before the program ends"
+            )
+        self.wait()
+
+    def _write(self) -> None:
+        try:
+            self._digest = self._job.write() if self._job.ranks == 1 else self._job.write_state()
+        except BaseException as error:
+            self._error = error
+
+    def _finish(self) -> None:
+        def own() -> str:
+            if self._error is not None:
+                raise self._error
+            return str(self._digest)
+
+        try:
+            if ranks.size() != self._job.ranks:
+                raise CheckpointError(
+                    f"checkpoint: {self.path} is of {self._job.ranks} ranks, and here are {ranks.size()} now; expected "
+                    f"wait() before torch.distributed ends"
+                )
+            with self._held:
+                self._digest = self._job.finish(ranks.together(own))
+        except BaseException as error:
+            self._error = error
 
 
 def previous_of(run: Run) -> str | None:
@@ -185,6 +233,7 @@ def save(
     """
     objects = {"model": model, "optimizer": optimizer, "scheduler": scheduler, "scaler": scaler, "sampler": sampler}
     objects["generator"] = generator
+    finish_running()
     return ranks.together(lambda: _job(path, objects, extra, gradients, keep, progress)).write()
 
 
@@ -204,7 +253,8 @@ def async_save(
 ) -> Saving:
     """`save` while training goes on: the state is copied into memory of the CPU first, and then written by a thread.
 
-    A later `save`, `async_save` or `load` waits for it.
+    A later `save`, `async_save` or `load` waits for it. With several ranks of torch.distributed each of them calls
+    `async_save`, and later `handle.wait()`, without which the checkpoint is not there.
 
     Args:
         path: the file, and all else as for `save`.
@@ -214,26 +264,21 @@ def async_save(
 
     Raises:
         CheckpointError: for a state that is not made of data.
-        UnsupportedError: with several ranks of torch.distributed.
 
     Source: https://docs.pytorch.org/docs/stable/distributed.checkpoint.html#torch.distributed.checkpoint.state_dict_saver.async_save
     """
-    if ranks.size() > 1:
-        raise UnsupportedError(
-            f"async_save: {ranks.size()} ranks of torch.distributed, which can't exchange digests while they train; "
-            f"expected one process, or save"
-        )
     objects = {"model": model, "optimizer": optimizer, "scheduler": scheduler, "scaler": scaler, "sampler": sampler}
     objects["generator"] = generator
-    job = _job(path, objects, extra, gradients, keep, progress)
-    saving = Saving(job.path)
-    saving._start(replace(job, state=job.state.copied()))
+    finish_running()
+    job = ranks.together(lambda: _job(path, objects, extra, gradients, keep, progress))
+    saving = Saving(replace(job, state=job.state.copied()))
+    saving.start()
     return saving
 
 
 def finish_running() -> None:
-    """Wait for what is written in the background."""
-    for saving in [*_running]:
+    """Wait for what this rank writes in the background."""
+    for saving in [saving for saving in _running if saving.is_of(ranks.rank())]:
         saving.wait()
 
 
@@ -241,7 +286,7 @@ def _finish_at_exit() -> None:
     """Let a program end when its checkpoints are there; an error that nobody waited for is printed."""
     for saving in [*_running]:
         try:
-            saving.wait()
+            saving.at_exit()
         except Exception as error:
             print(error, file=sys.stderr)
 
@@ -252,7 +297,6 @@ threading._register_atexit(_finish_at_exit)  # type: ignore[attr-defined]
 
 def _job(path: Path_, objects: Objects, extra: Any, gradients: bool, keep: int | None, progress: bool) -> _Job:
     run = Run.of(**objects)
-    finish_running()
     file = Path(path).absolute()
     if file.is_dir() or not file.parent.is_dir():
         what = "is a folder" if file.is_dir() else "is in a folder that does not exist"
@@ -268,7 +312,7 @@ def _job(path: Path_, objects: Objects, extra: Any, gradients: bool, keep: int |
         "versions": {"repdl": version("repdl-core"), "torch": torch.__version__, "numpy": np.__version__},
         "time": time.time_ns(),
     }
-    return _Job(file, Encoded.of(state), facts, run, keep, progress)
+    return _Job(file, Encoded.of(state), facts, run, keep, progress, ranks.rank(), ranks.size())
 
 
 __all__ = ["Saving", "async_save", "finish_running", "follow", "save"]
