@@ -271,6 +271,8 @@ def main() -> None:
         digest = digest_of_all(programs[name]())
         if not dist.is_initialized() or dist.get_rank() == 0:
             print("digest", name, digest, flush=True)
+    if dist.is_initialized():
+        dist.destroy_process_group()  # else torch may abort at the end
 
 
 if __name__ == "__main__":

@@ -32,7 +32,8 @@ parser.add_argument("--kill-backward", type=int, help="a rank that is killed in 
 parser.add_argument("--wait", action="store_true", help="for ever")
 args = parser.parse_args()
 
-if not dist.is_initialized():
+is_own = not dist.is_initialized()  # under torchrun
+if is_own:
     dist.init_process_group("gloo")
 rank, world = dist.get_rank(), dist.get_world_size()
 torch.manual_seed(0)
@@ -106,3 +107,5 @@ dist.all_gather_object(everyone, mine)
 digest = hashlib.sha256("".join(everyone).encode()).hexdigest()
 line = f"{'digest' if rank == 0 else 'rank'} {digest} {sys.argv[1:]}\n"
 sys.stdout.write(line)  # at once: the ranks of torchrun share it
+if is_own:
+    dist.destroy_process_group()  # else torch may abort at the end (pytorch#190489)
