@@ -32,6 +32,16 @@ def digest(obj: Any) -> str:
     return result.hexdigest()
 
 
+def digests(obj: Any) -> dict[str, str]:
+    """The digest of each entry of what `digest` takes, by its path: `layer.weight` in a module."""
+    found = {}
+    for path, description, payload in _entries("", obj):
+        result = sha256(_header(path, description, len(payload)))
+        result.update(payload)
+        found[path.replace("/str:", "/").strip("/")] = result.hexdigest()
+    return found
+
+
 def _header(path: str, description: str, length: int) -> bytes:
     """What stands before the bytes of an entry."""
     header = json.dumps([path, description, length]).encode()

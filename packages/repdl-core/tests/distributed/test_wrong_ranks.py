@@ -21,6 +21,15 @@ def test_wrong_ranks__another_version() -> None:
         assert "rank 1 of the group differs from rank 0: repdl is 0.0.9, expected 0." in told, told
 
 
+@pytest.mark.parametrize("name", ["0.weight", "1.running_var"])
+def test_wrong_ranks__one_bit_of_a_replica(name: str) -> None:
+    for same, told in ranks.run(wrong_ranks.another_bit, 3, name):
+        assert same == "nothing", same
+        assert told.startswith(
+            f"RankError: repdl.distributed.check_replicas: rank 2 of the group differs from rank 0 in {name}, "
+        )
+
+
 def test_wrong_ranks__one_is_not_enabled() -> None:
     first, second = ranks.run(wrong_ranks.not_enabled, 2, timeout=4.0)
     assert "rank 1 of the group did not begin its first reduction within 0:00:04" in first, first

@@ -14,6 +14,7 @@ import torch.distributed as dist
 
 import repdl
 from repdl.distributed import algorithms
+from repdl.distributed.replicas import check_replicas
 from repdl.distributed.transport import Transport
 from repdl.registry import functions
 
@@ -62,6 +63,16 @@ def fails_in_backward() -> str:
 
     with patch.object(algorithms, "all_reduce", fails):
         return _error(lambda: model(torch.ones(2, 4)).sum().backward())
+
+
+def another_bit(name: str) -> tuple[str, str]:
+    """What is said of replicas, and of replicas of which the last rank has another last bit of one tensor."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4))
+    same = _error(lambda: check_replicas(model))
+    if dist.get_rank() == dist.get_world_size() - 1:
+        model.state_dict()[name].view(torch.int32).view(-1)[-1].bitwise_xor_(1)
+    return same, _error(lambda: check_replicas(model))
 
 
 def _error(call: Callable[[], Any]) -> str:

@@ -34,6 +34,7 @@ from repdl.distributed.functions import (
     reduce_scatter,
     reduce_scatter_tensor,
 )
+from repdl.distributed.replicas import check_replicas
 
 
 def check(device: torch.device | str = "cpu") -> int:
@@ -65,6 +66,7 @@ __all__ = [
     "broadcast",
     "broadcast_object_list",
     "check",
+    "check_replicas",
     "gather",
     "gather_object",
     "irecv",
