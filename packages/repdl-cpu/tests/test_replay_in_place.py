@@ -75,6 +75,38 @@ def test_replay__in_place_of_many_elements(name: str) -> None:
             assert_same_bits(given, expected, f"{name} of {n}")
 
 
+LAYOUTS: dict[str, Callable[[], torch.Tensor]] = {
+    "rows": lambda: torch.zeros(3, 4),
+    "columns": lambda: torch.zeros(4, 3).t(),
+    "rows of more": lambda: torch.zeros(3, 6)[:, :4],
+    "columns of more": lambda: torch.zeros(4, 6).t()[:3],
+    "every second": lambda: torch.zeros(6, 4)[::2],
+    "every second column": lambda: torch.zeros(3, 8)[:, ::2],
+    "at an offset": lambda: torch.zeros(20)[5:17].view(3, 4),
+}
+"""Tensors of one shape: their strides, and whether all of their memory is theirs."""
+
+
+@pytest.mark.parametrize("name", ["add", "mul", "addcmul", "sqrt", "atan2"])
+def test_replay__in_place_of_any_layouts(name: str) -> None:
+    """All pairs of layouts, first recorded and then repeated; what lies between the elements stays."""
+    function = getattr(ops, name)
+    others = {"add": 1, "mul": 1, "addcmul": 2, "sqrt": 0, "atan2": 1}[name]
+    for of_target, target in LAYOUTS.items():
+        for of_other, other in LAYOUTS.items():
+            call: Any = in_place(function)
+            for turn in range(4):
+                given = target()
+                memory = given._base if given._base is not None else given
+                memory.copy_(torch.rand(memory.shape) + turn)
+                values = [other().copy_(torch.rand(3, 4) + 0.5) for _ in range(others)]
+                before, wanted = memory.clone(), function.__wrapped__(given.clone(), *values)
+                call(given, *values)
+                assert_same_bits(given.clone(), wanted, f"{name} of {of_target} with {of_other}, call {turn}")
+                given.copy_(torch.as_strided(before, given.shape, given.stride(), given.storage_offset()))
+                assert torch.equal(memory, before), f"{name} of {of_target} with {of_other}, call {turn}: neighbours"
+
+
 def test_replay__in_place_looks_where_memory_lies() -> None:
     call: Any = in_place(ops.mul)
     memory = x(40)

@@ -319,6 +319,32 @@ def test_pairs__of_public_functions(gradients: bool) -> None:
     assert sum(most > 10 for most in recorded.values()) > 14, recorded
 
 
+NUMBERS: dict[str, tuple[list[Any], dict[str, float]]] = {
+    "add": ([A, 0.5], {"alpha": 0.25}),
+    "sub": ([A, 0.5], {"alpha": 0.25}),
+    "clamp": ([A, 0.25], {"max": 0.5}),
+    "elu": ([A], {"alpha": 0.5}),
+    "hardtanh": ([A], {"min_val": 0.25, "max_val": 0.5}),
+    "softplus": ([A - 3], {"beta": 0.5, "threshold": 0.25}),
+    "threshold": ([A], {"threshold": 0.25, "value": 0.5}),
+}
+"""Calls with several numbers."""
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_pairs__numbers_that_were_equal(name: str) -> None:
+    """A call that was recorded with all its numbers equal, and then others that differ; numbers that were mirrored."""
+    args, named = NUMBERS[name]
+    function = getattr(ops, name)
+    for first in ((0.5,) * 5, (0.5, -0.5) * 3, (-0.75,) * 5):
+        GENERATION.advance()
+        equal = iter(first)
+        same = [next(equal) if type(a) is float else a for a in args], {key: next(equal) for key in named}
+        for given, names in (same, same, same, (args, named), (args, {key: 2 * n for key, n in named.items()}), same):
+            expected, seen = of_function(function, given, names), outcome(function, given, names)
+            assert seen == expected, f"{given[1:]}, {names}, recorded with {first}: {seen}, expected {expected}"
+
+
 def in_one_memory(args: list[Any]) -> list[Any]:
     """The same, whose floating-point tensors lie one behind the other."""
     tensors = [a.detach() for a in args if isinstance(a, Tensor) and a.is_floating_point()]

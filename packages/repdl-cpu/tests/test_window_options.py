@@ -1,4 +1,4 @@
-"""Convolutions and pooling with random strides, dilations, paddings and groups, against the reference."""
+"""Convolutions, pooling and interpolation with random strides, paddings, groups and sizes, against the reference."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def check(seeds: range) -> None:
                         assert_same_bits(CPU[op](*args), expected, f"{op}, seed {seed}, {shapes}, {isa}")
     finally:
         repdl.settings.threads.state.threads = before
-    assert min(seen.values()) > len(seeds) / 2 and len(seen) == 5, seen
+    assert min(seen.values()) > len(seeds) / 2 and len(seen) == 9, seen
 
 
 @pytest.mark.parametrize("first", range(0, 200, 50))

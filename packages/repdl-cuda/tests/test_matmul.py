@@ -12,6 +12,7 @@ import repdl
 from repdl.registry.backend import get_backend
 from repdl.testing import assert_same_bits
 from repdl.testing.inputs import uniform
+from repdl.testing.run import on_device
 
 BACKENDS = [name for name, row in repdl.backends().items() if name.startswith("cuda") and not row.error]
 TILES = (32, 64, 128)
@@ -84,6 +85,22 @@ def test_matmul__batches(backend: str, dtype: torch.dtype, monkeypatch: pytest.M
     a, b = uniform(1, 3, 1, 33, 270).to(dtype), uniform(2, 2, 270, 4).to(dtype)
     check(backend, a, b, "v1", monkeypatch)
     check(backend, a.transpose(0, 1), b.expand(3, 2, 270, 4).transpose(0, 1), "v1", monkeypatch)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_matmul__items_at_any_address(backend: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole vectors are copied where every matrix of a batch is aligned, not the first alone."""
+    device = get_backend(backend).device
+    monkeypatch.setenv("REPDL_CUDA_TILE", "32")
+    for gap, offset, transposed in product(range(5), range(5), (False, True)):
+        items = [uniform(seed, 3 * (40 * 8 + gap) + offset)[offset:].to(dtype) for seed in (1, 2)]
+        a, b = (x.view(3, -1)[:, : 40 * 8].view(3, 40, 8) for x in items)
+        left, right = (a, b.mT) if transposed else (a.mT, b)
+        with repdl.use_backend("reference"):
+            expected = repdl.ops.matmul(left, right)
+        with repdl.use_backend(backend):
+            actual = repdl.ops.matmul(*(on_device(x, device) for x in (left, right))).cpu()
+        assert_same_bits(actual, expected, f"{backend}, gaps of {gap}, offset {offset}, transposed {transposed}")
 
 
 def test_matmul__many_tiles_a_block(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:

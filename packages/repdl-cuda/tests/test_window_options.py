@@ -1,4 +1,4 @@
-"""Convolutions and pooling with random strides, dilations, paddings and groups: the reference's bits."""
+"""Convolutions, pooling and interpolation with random strides, paddings, groups and sizes: the reference's bits."""
 
 from __future__ import annotations
 

@@ -48,6 +48,24 @@ def test_optimizer__signature_defaults_and_state_are_torchs(kind: Kind) -> None:
 
 
 @every
+def test_optimizer__parameters_step_as_each_with_an_optimizer_of_its_own(kind: Kind) -> None:
+    """Some have no gradient now and then, and options change between: what a parameter's step needs is its own."""
+    together = kind.ours(parameters(), **kind.full)
+    params = [p for group in together.param_groups for p in group["params"]]
+    alone = parameters()
+    apart = [kind.ours([p], **kind.full) for p in alone]
+    for step in range(12):
+        grads = set_grads(alone, step)
+        for i, (one, other) in enumerate(zip(params, alone)):
+            one.grad = other.grad = grads[i] if (step + i) % 3 or step > 8 else None
+        for optimizer in (together, *apart):
+            optimizer.param_groups[0]["lr"] = 0.5 / (step + 1)
+            optimizer.step()
+        for one, other in zip(params, alone):
+            assert_same_bits(one.detach(), other.detach(), f"after step {step}")
+
+
+@every
 def test_optimizer__state_dict_to_and_from_torch(kind: Kind) -> None:
     if not kind.same_groups:
         pytest.skip("the state dicts of this torch do not say whether weight decay is decoupled")

@@ -132,7 +132,8 @@ LOADERS = {
 
 @pytest.mark.parametrize("name", LOADERS)
 def test_batches__go_on_in_the_middle_of_an_epoch(name: str) -> None:
-    for stop in (1, 6) if "worker" in name or "skipped" in name else range(1, 9):
+    """And behind the last batch, which is shorter than the others, of the first and the second epoch."""
+    for stop in (1, 4, 6) if "worker" in name or "skipped" in name else range(1, 9):
         whole, joined = resumed(LOADERS[name], stop)
         assert joined == whole, f"after {stop}"
 

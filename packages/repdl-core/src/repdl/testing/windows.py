@@ -1,9 +1,10 @@
-"""Calls of convolutions and pooling with random options: strides, dilations and paddings that golden cases, which have
-one or two of them at a time, do not combine."""
+"""Calls of convolutions, pooling and interpolation with random options: strides, dilations, paddings and sizes that
+golden cases, which have one or two of them at a time, do not combine."""
 
 from __future__ import annotations
 
 import random
+import struct
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,10 +22,11 @@ CONTRACTS = ("v1", "sequential", *ODD_CONTRACTS)
 
 
 def window_calls(seed: int) -> Iterator[Call]:
-    """A convolution, its derivatives, and a pooling with its derivative."""
+    """A convolution, its derivatives, and a pooling and an interpolation with theirs."""
     choose = random.Random(seed)
     yield from _convolutions(choose)
     yield from _poolings(choose)
+    yield from _interpolations(choose)
 
 
 def _sides(choose: random.Random, most_padding: float) -> dict[str, list[int]]:
@@ -83,6 +85,32 @@ def _poolings(choose: random.Random) -> Iterator[Call]:
     output, indices = implementations(get_backend("reference"))["max_pool2d"](*args)
     grad = uniform(choose.randrange(9), *output.shape).to(input.dtype)
     yield "max_pool2d_backward", (grad, indices, sides["size"])
+
+
+def _interpolations(choose: random.Random) -> Iterator[Call]:
+    """To other sizes, to twice the size or nearly, to a single element; with positions as torch's modes have them."""
+    sizes = [choose.choice([1, 2, 3, 4, 5, 8, 17, 40]) for _ in range(choose.choice([1, 2, 2, 3]))]
+    made = [
+        max(1, choose.choice([n, 2 * n, 2 * n - 1, 2 * n + 1, n // 2, 3 * n, choose.randint(1, 20)])) for n in sizes
+    ]
+    shape = choose.choice([1, 2]), choose.choice([1, 3, 17])
+    small, large = (uniform(choose.randrange(9), *shape, *s, special=choose.random() < 0.2) for s in (sizes, made))
+    if len(sizes) == 2 and choose.random() < 0.3:
+        small, large = (x.contiguous(memory_format=torch.channels_last) for x in (small, large))
+    half = choose.choice([0.0, 0.5])
+    nearest = [int((i + half) * n / m) for n, m in zip(sizes, made) for i in range(m)]
+    yield "nearest", (small, nearest, made, choose.choice(CONTRACTS))
+    yield "nearest_backward", (large, nearest, sizes, choose.choice(CONTRACTS))
+    taps = choose.choice([1, 2, 4])
+    at = [min(int(i * n / m) + t, n - 1) for n, m in zip(sizes, made) for i in range(m) for t in range(taps)]
+    weights = [_bits_of(choose.uniform(-1, 2)) for _ in at]
+    sides = list(range(len(sizes)))
+    yield "resample", (small, at, weights, sides, made, choose.choice(CONTRACTS))
+    yield "resample_backward", (large, at, weights, sides, sizes, choose.choice(CONTRACTS))
+
+
+def _bits_of(number: float) -> int:
+    return int(struct.unpack("<q", struct.pack("<d", number))[0])
 
 
 __all__ = ["window_calls"]

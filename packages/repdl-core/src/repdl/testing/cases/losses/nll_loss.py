@@ -30,6 +30,12 @@ def loss(
     return uniform(1, *shape, **kind), t, weight, reduction, IGNORE  # type: ignore[arg-type]
 
 
+def _zero_weights(reduction: str) -> tuple[Any, ...]:
+    """Classes that count for nothing, whose numbers are not finite."""
+    weight = torch.tensor([0.0, -0.0, 1.0, float("inf"), 0.5])
+    return uniform(1, 60, 5, special=True), targets(5, 60), weight, reduction, IGNORE
+
+
 def backward(
     shape: Sequence[int], reduction: str = "mean", weighted: bool = False, ignored: bool = False
 ) -> tuple[Any, ...]:
@@ -85,6 +91,7 @@ CASES = [
         for n in (1, 63, 65, 1025, 2100)
     ),
     Case("nll_loss", "special", lambda: loss((40, 5), "none", special=True), dtypes=EVERY),
+    *(Case("nll_loss", f"zero_weights_{r}", lambda r=r: _zero_weights(r), dtypes=DOUBLE) for r in ("none", "sum")),
     Case("nll_loss", "subnormal", lambda: loss((40, 5), "mean", True, scale=2.0**-128), dtypes=DOUBLE),
     Case("nll_loss", "all_ignored", lambda: (uniform(1, 4, 3), torch.full((4,), IGNORE), None, "mean", IGNORE)),
     Case("nll_loss", "ignore_a_class", lambda: (uniform(1, 9, 3), targets(3, 9), None, "mean", 1)),
