@@ -105,7 +105,7 @@ FIRST_CALL = """
 import ctypes, ctypes.util, sys
 import torch, repdl
 from repdl.testing import uniform
-how, threads = sys.argv[1], int(sys.argv[2])
+how, threads, team = sys.argv[1], int(sys.argv[2]), sys.argv[3]
 x, y = uniform(1, 300, 200, scale=2.0**-66), uniform(2, 200, 150, scale=2.0**-66)
 steps = [[uniform(i, 90_000).abs() * 2.0**-120] for i in range(4)]
 wide = uniform(3, 70_000, scale=2.0**-66)
@@ -115,6 +115,11 @@ if how == "flush":
     assert torch.set_flush_denormal(True)
 elif how != "default":
     assert libm.fesetround(int(how)) == 0
+if team == "torchs":  # whose threads begin in this environment, and keep it
+    torch.set_num_threads(threads)
+    torch.ones(10**6).mul(2)
+    torch.set_flush_denormal(False)
+    libm.fesetround(0)
 repdl.set_num_threads(threads)
 results = [repdl.ops.mm(x, y), repdl.ops.mul(wide, wide), repdl.ops.exp(bounded), repdl.ops.sum(wide)]
 torch.ops.repdl.adam_step(*steps, [], 0.01, 0.9, 0.999, 1e-8, 0.0, 0.3, 0.4, False, False, False)
@@ -124,14 +129,15 @@ print(repdl.digest({str(i): t for i, t in enumerate([*results, *(s[0] for s in s
 """
 
 
-@pytest.mark.parametrize("how", ["flush", *DIRECTIONS])
-def test_environment__first_call(how: str) -> None:
-    """The threads of the pool inherit the environment of the call that starts them, here a process's first."""
+@pytest.mark.parametrize(("how", "team"), [*((how, "ours") for how in ("flush", *DIRECTIONS)), ("flush", "torchs")])
+def test_environment__first_call(how: str, team: str) -> None:
+    """The threads of a team inherit the environment of the call that starts them: a process's first, or one of torch's
+    before it."""
     if how == "flush" and not torch.set_flush_denormal(False):
         pytest.skip("this processor cannot flush subnormals")
     digests = set()
-    for mode, threads in (("default", 1), (str(DIRECTIONS.get(how, how)), 7)):
-        digests.add(fresh_process(FIRST_CALL, mode, str(threads)))
+    for mode, threads, whose in (("default", 1, "ours"), (str(DIRECTIONS.get(how, how)), 7, team)):
+        digests.add(fresh_process(FIRST_CALL, mode, str(threads), whose))
     assert len(digests) == 1, digests
 
 
