@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import ranks
 import wrong_ranks
@@ -14,6 +16,11 @@ def test_wrong_ranks__another_contract(world: int) -> None:
     for told in ranks.run(wrong_ranks.other_contract, world):
         assert told.startswith("RankError") and f"rank {world - 1} of the group differs from rank 0" in told, told
         assert "contract is sequential, expected v1" in told and "world size" not in told, told
+
+
+def test_wrong_ranks__another_contract_in_a_later_group(tmp_path: Path) -> None:
+    for told in ranks.run(wrong_ranks.other_contract_later, 2, str(tmp_path)):
+        assert "rank 1 of the group differs from rank 0: contract is sequential, expected v1" in told, told
 
 
 def test_wrong_ranks__another_version() -> None:

@@ -26,6 +26,18 @@ def other_contract() -> str:
     return _error(lambda: repdl.distributed.all_reduce(torch.ones(3)))
 
 
+def other_contract_later(folder: str) -> str:
+    """Of the default group that is made after another one has ended."""
+    repdl.enable()
+    dist.all_reduce(torch.ones(3))
+    rank, world = dist.get_rank(), dist.get_world_size()
+    dist.destroy_process_group()
+    if rank == world - 1:
+        repdl.set_contract("sequential")
+    dist.init_process_group("gloo", init_method=f"file://{folder}/later", rank=rank, world_size=world)
+    return _error(lambda: dist.all_reduce(torch.ones(3)))
+
+
 def other_version() -> str:
     if dist.get_rank() == 1:
         repdl.__version__ = "0.0.9"
