@@ -96,6 +96,9 @@ def of_value(value: Any) -> Iterator[tuple[str, Any]]:
         yield from of_number(value)
     elif isinstance(value, str):
         yield from ((text, text) for text in ("sequential", "v1", "sum", "mean", "none", "") if text != value)
+        for one, other in {"256": "128", "64": "32", "1024": "2048"}.items():  # as long, and the same at its beginning
+            if one in value:
+                yield value.replace(one, other), value.replace(one, other)
     elif isinstance(value, torch.dtype):
         yield from ((str(dtype), dtype) for dtype in (torch.float32, torch.bfloat16, torch.float64) if dtype != value)
     elif isinstance(value, (list, tuple)) and all(isinstance(v, (int, float)) for v in value):
@@ -299,6 +302,7 @@ CALLS: dict[str, tuple[list[Any], dict[str, Any]]] = {
     "softmax": ([A, 1], {}),
     "mm": ([x(3, 3), other(x(3, 3))], {}),
     "linear": ([A, B, x(3)], {}),
+    "mv": ([x(3, 2000), x(2000)], {"contract": "dot_chunk=256,sum_lanes=64,sum_block=1024"}),
     "layer_norm": ([A, [4], x(4), other(x(4)), 1e-5], {}),
     "cross_entropy": ([A, torch.tensor([0, 3, 1])], {"weight": x(4), "reduction": "mean"}),
     "nll_loss": ([A, torch.tensor([0, 3, 1])], {"weight": x(4), "reduction": "sum"}),
