@@ -74,6 +74,9 @@ def of_tensor(t: Tensor) -> Iterator[tuple[str, Any]]:
         yield f"repeated along {d}", plain.narrow(d, 0, 1).expand(t.shape).requires_grad_(grad)
         yield f"size of {d}", plain.narrow(d, 0, t.shape[d] - 1).clone().requires_grad_(grad)
         yield f"no element along {d}", plain.narrow(d, 0, 0).clone().requires_grad_(grad)
+        if t.shape[d] == 1:
+            strides = [1 if i == d else s for i, s in enumerate(t.stride())]
+            yield f"stride of the one element of {d}", plain.clone().as_strided(t.shape, strides).requires_grad_(grad)
     if t.dim() > 1:
         yield "transposed memory", plain.mT.contiguous().mT.requires_grad_(grad)
 
@@ -307,6 +310,8 @@ CALLS: dict[str, tuple[list[Any], dict[str, Any]]] = {
     "cross_entropy": ([A, torch.tensor([0, 3, 1])], {"weight": x(4), "reduction": "mean"}),
     "nll_loss": ([A, torch.tensor([0, 3, 1])], {"weight": x(4), "reduction": "sum"}),
     "mse_loss": ([A, B], {"reduction": "sum"}),
+    "conv2d": ([x(2, 1, 5, 4), x(2, 1, 2, 2)], {}),
+    "max_pool2d": ([x(2, 1, 5, 4), 2], {}),
     "conv1d": ([x(1, 2, 5), x(2, 2, 2), x(2), 1, 0], {}),
     "gather": ([A, 1, torch.tensor([[0, 2], [1, 1], [3, 0]])], {}),
     "huber_loss": ([A, B], {"reduction": "mean", "delta": 0.5}),
