@@ -10,7 +10,10 @@ import ranks
 import torch
 
 import repdl
+from repdl.ops.reduction.all_reduce import join_ranks
 from repdl.registry import functions
+from repdl.testing import assert_same_bits
+from repdl.testing.inputs import SPECIAL
 
 if not ranks.AVAILABLE:
     pytest.skip(ranks.NEEDS, allow_module_level=True)
@@ -43,16 +46,30 @@ def test_simulated__bytes(world: int) -> None:
         assert {simulate(way, tensors, "sum").bytes for way in (algorithms.sharded, algorithms.halved)} == {ring}
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("op", ["sum", "avg", "product", "max", "min"])
+def test_simulated__a_tensor_that_is_written_is_the_left_or_the_right_one(op: str, dtype: torch.dtype) -> None:
+    """Zeros, infinities, NaN of both signs and payloads: max and min of zeros depend on which is which."""
+    nans = torch.tensor([0x7F800001, -4, 0x7FC12345], dtype=torch.int32).view(torch.float32)
+    values = torch.cat([torch.tensor([*SPECIAL, -2.0, 3.5]), -torch.tensor(SPECIAL), nans]).to(dtype)
+    left, right = torch.cartesian_prod(values, values).unbind(1)
+    expected = join_ranks([left, right], op)
+    for _ in range(3):  # the third one repeats a recording
+        for given, other, is_left in ((left, right, True), (right, left, False)):
+            kept = given.clone()
+            algorithms.join_into(kept, other, op, is_left)
+            assert_same_bits(kept, expected, f"{op}, {is_left}")
+
+
 @pytest.mark.parametrize("planted", ["join_into", "reduce_ranks"])
 def test_simulated__wrong_order_is_seen(planted: str, monkeypatch: pytest.MonkeyPatch) -> None:
     right: Callable[..., Any] = getattr(algorithms, planted)
 
     def wrong(first: torch.Tensor, *others: Any, **options: Any) -> None:
         if planted == "join_into":
-            options["kept_is_left"] = True
             right(first, others[0].flip(0), *others[1:], **options)
         else:
-            right(first.roll(1, 0), *others, **options)
+            right(first.roll(1, 0), *others)
 
     monkeypatch.setattr(algorithms, planted, wrong)
     tensors = repdl.random.randn(8, 100)

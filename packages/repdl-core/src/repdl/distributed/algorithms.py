@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from functools import cache
 from itertools import zip_longest
 
 import torch
 
 from repdl import registry
+from repdl.callcache import cache_in_place, record_write
 from repdl.distributed.transport import Transport
 from repdl.ops.reduction.all_reduce import finish, join_ranks
 
@@ -130,9 +132,24 @@ def _join_with(transport: Transport, peer: int, sent: torch.Tensor, kept: torch.
 
 def join_into(kept: torch.Tensor, other: torch.Tensor, op: str, kept_is_left: bool) -> None:
     """`kept` becomes the node of the tree over both."""
-    for piece in _pieces(kept.numel(), PIECE):
-        pair = [kept[piece], other[piece]]
-        kept[piece].copy_(join_ranks(pair if kept_is_left else pair[::-1], op))
+    _joining(op, kept_is_left)(kept, other)
+
+
+@cache
+def _joining(op: str, kept_is_left: bool) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
+    """What writes the node over two tensors into the first one, in one pass once it was recorded."""
+
+    def join(kept: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+        return join_ranks([kept, other] if kept_is_left else [other, kept], op)
+
+    def write(kept: torch.Tensor, joined: torch.Tensor) -> torch.Tensor:
+        record_write(kept, joined)
+        return kept.copy_(joined)
+
+    def call(kept: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+        return write(kept, join(kept, other))
+
+    return cache_in_place(call, join, write)
 
 
 def reduce_ranks(ranks: torch.Tensor, op: str, output: torch.Tensor) -> None:
