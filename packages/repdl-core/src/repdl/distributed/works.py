@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from queue import SimpleQueue
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 import torch
 import torch.distributed as dist
@@ -98,10 +98,17 @@ class _Worker:
         """Have the thread run it."""
         if not self._has_thread:
             self._has_thread = True
-            threading.Thread(target=_serve, args=(self._queue,), name="repdl.distributed", daemon=True).start()
+            thread = threading.Thread(target=_serve, args=(self._queue,), name="repdl.distributed", daemon=True)
+            _threads.add(thread)
+            thread.start()
         with self._queue.changed:
             self._queue.begun += 1
         self._queue.jobs.put(job)
+
+    def end(self) -> None:
+        """Have the thread end behind what it has to do; a reduction that is begun later has another one."""
+        self._has_thread = False
+        self._queue.jobs.put(None)
 
     def run(self, run: Run) -> None:
         """Run it in this thread, once all that were begun have ended."""
@@ -152,6 +159,21 @@ def _run(job: _Job, transport: Transport) -> None:
 
 
 _workers: WeakKeyDictionary[dist.ProcessGroup, _Worker] = WeakKeyDictionary()
+_threads: WeakSet[threading.Thread] = WeakSet()
+_PATIENCE = 5.0
+"""Seconds that a program which ends waits for a reduction that other ranks may never take part in."""
+
+
+def _end_threads() -> None:
+    """Let go of backends while Python still runs: a thread that comes to its end later, in a destructor of C++, aborts
+    the process."""
+    for worker in [*_workers.values()]:
+        worker.end()
+    for thread in [*_threads]:
+        thread.join(_PATIENCE)
+
+
+threading._register_atexit(_end_threads)  # type: ignore[attr-defined]
 _streams: dict[torch.device, torch.cuda.Stream] = {}
 
 
