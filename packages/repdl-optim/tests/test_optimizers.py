@@ -7,6 +7,7 @@ import inspect
 import io
 import pickle
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from typing import Any
 
@@ -63,6 +64,26 @@ def test_optimizer__parameters_step_as_each_with_an_optimizer_of_its_own(kind: K
             optimizer.step()
         for one, other in zip(params, alone):
             assert_same_bits(one.detach(), other.detach(), f"after step {step}")
+
+
+@every
+def test_optimizer__several_in_threads(kind: Kind) -> None:
+    """Each thread has an optimizer of its own, of more parameters than a call holds in place, whose steps repeat."""
+
+    def trained(seed: int) -> list[torch.Tensor]:
+        params = [torch.nn.Parameter(uniform(seed + i, 3000)) for i in range(70)]
+        optimizer = kind.ours(params, **kind.full)
+        for step in range(12):
+            for i, param in enumerate(params):
+                param.grad = uniform(seed + step + i, 3000)
+            optimizer.step()
+        return [param.detach() for param in params]
+
+    expected = [trained(seed) for seed in (1, 2)]
+    with ThreadPoolExecutor(2) as threads:
+        for found in (threads.map(trained, (1, 2)), threads.map(trained, (1, 2))):
+            for params, right in zip(found, expected):
+                assert_same_bits(params, right, str(kind))
 
 
 @every

@@ -216,6 +216,38 @@ def test_enable__derivatives_of_what_moves_data() -> None:
         assert given.tolist() == [0, 4, 3, 0]
 
 
+def test_enable__writes_where_each_element_has_memory_of_its_own() -> None:
+    """Refused are exactly those of random layouts of which two elements have one address, counted one by one."""
+    generator = torch.Generator().manual_seed(0)
+
+    def draw(low: int, high: int) -> int:
+        return int(torch.randint(low, high, (), generator=generator))
+
+    memory, seen = torch.zeros(200), {True: 0, False: 0}
+    with repdl.enabled():
+        for _ in range(400):
+            sizes = [draw(1, 5) for _ in range(draw(1, 5))]
+            reach, strides = 0, []
+            for _ in sizes:  # at the edge: one less than what is apart, that, one more, or anything
+                strides.append(max(0, draw(0, 12) if draw(0, 3) == 0 else reach + draw(-1, 2) + (reach == 0)))
+                reach = max(reach, sum((n - 1) * s for n, s in zip(sizes, strides)) + 1)
+            order = torch.randperm(len(sizes), generator=generator).tolist()
+            sizes, strides = [sizes[i] for i in order], [strides[i] for i in order]
+            if sum((n - 1) * s for n, s in zip(sizes, strides)) >= len(memory):
+                continue
+            view = memory.as_strided(sizes, strides)
+            places = [sum(i * s for i, s in zip(index, strides)) for index in itertools.product(*map(range, sizes))]
+            overlaps = len(set(places)) < len(places)
+            seen[overlaps] += 1
+            refused = False
+            try:
+                view.add_(1.0)
+            except repdl.UnsupportedError as error:
+                refused = "memory" in str(error)
+            assert refused == overlaps, (sizes, strides)
+    assert min(seen.values()) > 80, seen
+
+
 def test_enable__scaled_gradients() -> None:
     def scaled(scaler: Any, weight: torch.Tensor, factor: float) -> None:
         optimizer.zero_grad()
