@@ -30,6 +30,7 @@ from torch.nn.parallel import DistributedDataParallel
 import repdl
 
 SIDES = ("torch", "repdl")
+WARM = 4
 
 
 class GPT(nn.Module):
@@ -49,15 +50,16 @@ class GPT(nn.Module):
 
 
 def slowest(call: Callable[[], None], rounds: int) -> float:
-    """Milliseconds a call, the median over rounds of those of the slowest rank."""
+    """Milliseconds a call, the median over rounds of those of the slowest rank; the first ones record and make
+    buffers."""
     times = []
-    for number in range(rounds + 1):
+    for number in range(-WARM, rounds):
         dist.barrier()
         begin = time.perf_counter()
         call()
         spent = torch.tensor(time.perf_counter() - begin, dtype=torch.float64)
         dist.all_reduce(spent, dist.ReduceOp.MAX)
-        times += [float(spent) * 1e3] if number else []  # the first one makes buffers
+        times += [float(spent) * 1e3] if number >= 0 else []
     return statistics.median(times)
 
 
@@ -112,7 +114,7 @@ def steps() -> list[str]:
     for side in SIDES:
         with on_side(side):
             calls[side] = step()
-    times, ratio = turns(calls, 5)
+    times, ratio = turns(calls, 12)
     world = str(dist.get_world_size())
     return [
         "a step of DistributedDataParallel",
