@@ -1,7 +1,7 @@
 """Reductions over ranks and steps of DistributedDataParallel, by RepDL and by torch alone, on this machine.
 
-    python benchmarks/ranks.py                       # 2, 4 and 8 ranks, some minutes
-    python benchmarks/ranks.py --ranks 2 --elements 1000000
+    python benchmarks/reductions.py                             # 2, 4 and 8 ranks, some minutes
+    python benchmarks/reductions.py --ranks 2 --elements 1000000
 
 Ranks are processes of one thread, which speak by gloo. Both sides take turns in the same processes; a time is that of
 the slowest rank. In the last table all ranks share one processor: what they take together, over what one of them takes
@@ -149,7 +149,7 @@ def _rank(rank: int, world: int, folder: str, work: str, args: tuple[Any, ...], 
 def on_ranks(world: int, work: str, *args: Any, shared: bool = False) -> list[str]:
     """What rank 0 returns."""
     with tempfile.TemporaryDirectory() as folder:
-        mp.spawn(_rank, (world, folder, work, args, shared), world)  # type: ignore[no-untyped-call]
+        mp.spawn(_rank, (world, folder, work, args, shared), world)  # type: ignore[attr-defined,no-untyped-call]
         return Path(folder, "line").read_text().split("|")
 
 
