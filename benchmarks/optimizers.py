@@ -7,7 +7,6 @@ python benchmarks/optimizers.py --threads 1 --only Adam,SGD --parameters 400 --e
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -44,13 +43,12 @@ def main() -> None:
     sizes = argparse.ArgumentParser(add_help=False)
     sizes.add_argument("--parameters", type=int, default=10)
     sizes.add_argument("--elements", type=int, default=1_000_000, help="of a parameter")
-    given, sys.argv[1:] = sizes.parse_known_args()
-    args = turns.arguments(__doc__, WAYS)
+    args = turns.arguments(__doc__, WAYS, [sizes])
     for name in args.only.split(","):
         way = {key: value for key, value in WAYS[name].items() if key in ("fused", "foreach")}
         options = {key: value for key, value in WAYS[name].items() if key not in way}
         ours, theirs = (getattr(module, name) for module in (repdl.optim, torch.optim))
-        calls = {"repdl": step(ours, given, **options), "torch": step(theirs, given, **options, **way)}
+        calls = {"repdl": step(ours, args, **options), "torch": step(theirs, args, **options, **way)}
         turns.compare(f"{name}, torch's {next(iter(way))}", calls, args)
 
 

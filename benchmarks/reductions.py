@@ -82,9 +82,8 @@ def on_side(side: str) -> Iterator[None]:
 
 def reductions(elements: int) -> list[str]:
     """A line of the table for one size."""
-    x = torch.randn(elements)
+    x = torch.zeros(elements)  # sums of them stay what they are
     times, ratio = turns({side: lambda: dist.all_reduce(x) for side in SIDES}, 3)
-    x.fill_(1)
     return [
         f"{elements:,}",
         str(dist.get_world_size()),
@@ -125,13 +124,13 @@ def steps() -> list[str]:
     ]
 
 
-def alone() -> list[str]:
+def steps_of_repdl() -> list[str]:
     """Milliseconds of a step by RepDL."""
     with on_side("repdl"):
         return [str(slowest(step(), 15))]
 
 
-WORK: dict[str, Callable[..., list[str]]] = {"reductions": reductions, "steps": steps, "alone": alone}
+WORK: dict[str, Callable[..., list[str]]] = {"reductions": reductions, "steps": steps, "steps_of_repdl": steps_of_repdl}
 
 
 def _rank(rank: int, world: int, folder: str, work: str, args: tuple[Any, ...], shared: bool) -> None:
@@ -167,9 +166,9 @@ def main() -> None:
             print(f"| {' | '.join(on_ranks(world, 'reductions', elements))} |", flush=True)
     print(f"| {' | '.join(on_ranks(min(args.ranks), 'steps'))} |\n", flush=True)
     print("| ranks on one processor | a step (ms) | over a step of one, times their number |\n| --- | --- | --- |")
-    one = float(on_ranks(1, "alone", shared=True)[0])
+    one = float(on_ranks(1, "steps_of_repdl", shared=True)[0])
     for world in args.ranks:
-        together = float(on_ranks(world, "alone", shared=True)[0])
+        together = float(on_ranks(world, "steps_of_repdl", shared=True)[0])
         print(f"| {world} | {together:.1f} | {together / (one * world):.2f} |", flush=True)
 
 

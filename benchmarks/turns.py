@@ -14,9 +14,14 @@ import repdl
 Call = Callable[[], None]
 
 
-def arguments(description: str | None, names: Iterable[str]) -> argparse.Namespace:
-    """The options, of which threads are set, and the state that every comparison begins in."""
-    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+def arguments(
+    description: str | None, names: Iterable[str], own: Iterable[argparse.ArgumentParser] = ()
+) -> argparse.Namespace:
+    """The options, those of the benchmark's own parsers too, of which threads are set, and the state that every
+    comparison begins in."""
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter, parents=[*own]
+    )
     parser.add_argument("--threads", type=int, default=2, metavar="N")
     parser.add_argument("--rounds", type=int, default=15, metavar="N")
     parser.add_argument("--seconds", type=float, default=0.5, metavar="S", help="of a turn")

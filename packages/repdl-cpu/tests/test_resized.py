@@ -38,4 +38,4 @@ def test_resized(first: int) -> None:
 @pytest.mark.nightly
 @pytest.mark.parametrize("op", OF_CPU)
 def test_resized__many(op: str) -> None:
-    check([op], range(100, 400))
+    assert check([op], range(100, 400))

@@ -93,7 +93,7 @@ def test_matmul__items_at_any_address(backend: str, dtype: torch.dtype, monkeypa
     device = get_backend(backend).device
     monkeypatch.setenv("REPDL_CUDA_TILE", "32")
     for gap, offset, transposed in product(range(5), range(5), (False, True)):
-        items = [uniform(seed, 3 * (40 * 8 + gap) + offset)[offset:].to(dtype) for seed in (1, 2)]
+        items = [uniform(seed, 3 * (40 * 8 + gap) + offset).to(dtype)[offset:] for seed in (1, 2)]
         a, b = (x.view(3, -1)[:, : 40 * 8].view(3, 40, 8) for x in items)
         left, right = (a, b.mT) if transposed else (a.mT, b)
         with repdl.use_backend("reference"):

@@ -33,12 +33,12 @@ def digest(obj: Any) -> str:
 
 
 def digests(obj: Any) -> dict[str, str]:
-    """The digest of each entry of what `digest` takes, by its path: `layer.weight` in a module."""
+    """The digest of each entry of what `digest` takes, by its path: `/str:layer.weight` in a module."""
     found = {}
     for path, description, payload in _entries("", obj):
         result = sha256(_header(path, description, len(payload)))
         result.update(payload)
-        found[path.replace("/str:", "/").strip("/")] = result.hexdigest()
+        found[path] = result.hexdigest()
     return found
 
 
@@ -61,6 +61,11 @@ def _contracts(module: torch.nn.Module) -> dict[str, str]:
 
 
 def _entries(path: str, obj: Any) -> Iterator[tuple[str, str, bytes | memoryview]]:
+    if hasattr(obj, "to_local"):
+        raise TypeError(
+            f"digest: {path or 'obj'} is a {type(obj).__name__}, whose elements lie on several ranks, expected a "
+            f"tensor; take its .to_local() or .full_tensor()"
+        )
     if isinstance(obj, torch.Tensor):
         yield path, f"{dtype_name(obj)}{list(obj.shape)}", raw_bytes(obj)
     elif isinstance(obj, torch.nn.Module):

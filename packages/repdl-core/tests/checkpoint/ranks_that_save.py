@@ -168,7 +168,7 @@ def forget_to_wait(folder: Path) -> str:
     """What is said at the end of a program."""
     handle = checkpoint.async_save(folder / "a", extra=torch.ones(3))
     try:
-        handle.at_exit()
+        handle._end()
     except CheckpointError as error:
         handle.wait()
         return str(error)

@@ -87,4 +87,4 @@ def test_ranks__an_error_in_the_background(tmp_path: Path) -> None:
     assert latest == str(tmp_path / "c") and same == [latest, names]
     assert not any(name.startswith((".b.", "b")) for name in names.split(","))
     for said in run(forget_to_wait, 2, tmp_path):
-        assert f"{tmp_path / 'a'} of 2 ranks is not there, expected that each of them calls wait()" in said
+        assert f"{tmp_path / 'a'} of 2 ranks was not finished, expected that each of them calls wait()" in said

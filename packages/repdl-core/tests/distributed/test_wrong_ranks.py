@@ -37,6 +37,14 @@ def test_wrong_ranks__one_bit_of_a_replica(name: str) -> None:
         )
 
 
+def test_wrong_ranks__replicas_that_cannot_be_compared() -> None:
+    """No rank waits for another."""
+    (first, sharded), (second, _) = ranks.run(wrong_ranks.replicas_that_fail, 2)
+    assert first.startswith("RankError: repdl.distributed.check_replicas: rank 1 of the group failed: digest: "), first
+    assert second.startswith("TypeError: digest: "), second
+    assert sharded.startswith("TypeError: digest: /0 is a DTensor"), sharded
+
+
 def test_wrong_ranks__one_is_not_enabled() -> None:
     first, second = ranks.run(wrong_ranks.not_enabled, 2, timeout=4.0)
     assert "rank 1 of the group did not begin its first reduction within 0:00:04" in first, first

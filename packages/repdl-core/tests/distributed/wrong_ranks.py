@@ -11,6 +11,8 @@ from unittest.mock import patch
 
 import torch
 import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import Shard, distribute_tensor
 
 import repdl
 from repdl.distributed import algorithms
@@ -85,6 +87,14 @@ def another_bit(name: str) -> tuple[str, str]:
     if dist.get_rank() == dist.get_world_size() - 1:
         model.state_dict()[name].view(torch.int32).view(-1)[-1].bitwise_xor_(1)
     return same, _error(lambda: check_replicas(model))
+
+
+def replicas_that_fail() -> tuple[str, str]:
+    """What is said where one rank holds what has no content, and of a DTensor."""
+    local = torch.ones(4)
+    told = _error(lambda: check_replicas({"extra": print if dist.get_rank() else 1}))
+    sharded = distribute_tensor(local, init_device_mesh("cpu", (dist.get_world_size(),)), [Shard(0)])
+    return told, _error(lambda: check_replicas([sharded]))
 
 
 def _error(call: Callable[[], Any]) -> str:

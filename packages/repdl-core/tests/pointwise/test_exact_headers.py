@@ -1,6 +1,6 @@
 """The C++ headers against MPFR: every 2,039th argument, in the nightly session every 61st, and all known hard ones.
 
-That is 16,000 arguments or more of each exponent; `nox -s prove` takes all.
+That is 4,000 arguments or more of each exponent; `nox -s prove` takes all.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from repdl.checkpoint import checks, ranks
 from repdl.checkpoint.compare import Tree
 from repdl.checkpoint.format import Header
 from repdl.checkpoint.progress import progress_bar
-from repdl.checkpoint.saving import Objects, finish_running, follow
+from repdl.checkpoint.saving import Objects, finish_alone, finish_together, follow
 from repdl.checkpoint.state import OF_MODELS, Backup, Run, State, first_wrong, steps
 from repdl.checkpoint.structure import decode
 from repdl.errors import CheckpointError
@@ -87,7 +87,7 @@ def load(
     """
     objects = {"model": model, "optimizer": optimizer, "scheduler": scheduler, "scaler": scaler, "sampler": sampler}
     objects["generator"] = generator
-    finish_running()
+    finish_together()
     found = ranks.together(lambda: _Found.of(Path(path), objects, strict, generators, digest, progress))
     found.exchange()
     follow(found.run, found.whole.digest)
@@ -122,6 +122,7 @@ class _Found:
         cls, path: Path, objects: Objects, strict: bool, generators: bool, digest: str | None, progress: bool
     ) -> _Found:
         """Read and check all, and change nothing."""
+        finish_alone()
         run = Run.of(**objects)
         size = path.stat().st_size if path.is_file() else 0
         with progress_bar(f"load {path.name}", size, progress) as advance:

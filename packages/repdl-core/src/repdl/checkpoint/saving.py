@@ -6,12 +6,12 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -26,6 +26,7 @@ from repdl.errors import CheckpointError
 from repdl.overrides.switch import is_enabled
 
 Path_ = str | os.PathLike[str]
+T = TypeVar("T")
 Objects = Any
 """One object of a kind, a mapping from names to such objects, or None."""
 _previous: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
@@ -50,11 +51,15 @@ class _Job:
         """Write the file, or those of all ranks, and return the digest."""
         with ExitStack() as held:
             self.lock(held)
-            return self.finish(ranks.together(self.write_state))
+            return self.finish(self.together(self.write_state))
+
+    def together(self, what: Callable[[], T]) -> T:
+        """What a function returns here, once it has returned on every rank that writes."""
+        return what() if self.ranks == 1 else ranks.together(what)
 
     def lock(self, held: ExitStack) -> None:
         """Let no other process write into the folder until the end of a block."""
-        ranks.together(lambda: None if self.rank else held.enter_context(atomic.locked(self.path.parent)))
+        self.together(lambda: None if self.rank else held.enter_context(atomic.locked(self.path.parent)))
 
     def write_state(self) -> str:
         """Write the state of this rank, without a word to the others."""
@@ -73,9 +78,9 @@ class _Job:
         """Write the file that names those of all ranks, where there are several, and remove old ones."""
         if self.ranks > 1:
             digests = ranks.gathered(digest)
-            digest = ranks.gathered(ranks.together(lambda: "" if self.rank else self._write_index(digests)))[0]
+            digest = ranks.gathered(self.together(lambda: "" if self.rank else self._write_index(digests)))[0]
         follow(self.run, digest)
-        ranks.together(lambda: None if self.rank else self._remove_old())
+        self.together(lambda: None if self.rank else self._remove_old())
         return digest
 
     def _write_index(self, digests: list[str]) -> str:
@@ -96,10 +101,14 @@ class Saving:
         self._job, self._held = job, ExitStack()
         self._digest: str | None = None
         self._error: BaseException | None = None
+        self._waiting, self._ended = threading.Lock(), False
         self._thread = threading.Thread(target=self._write, name=f"repdl.checkpoint {job.path.name}")
 
     def done(self) -> bool:
-        """Whether this process has written its file, or has failed."""
+        """Whether this process has written its file, or has failed.
+
+        Ranks may differ in that: whether a rank calls `wait` must not depend on it.
+        """
         return not self._thread.is_alive()
 
     def wait(self) -> str:
@@ -111,35 +120,29 @@ class Saving:
         Raises:
             CheckpointError: if it could not be written, on any rank.
         """
-        self._thread.join()
-        if self in _running:
-            _running.remove(self)
-            if self._job.ranks > 1:
-                self._finish()
+        with self._waiting:
+            self._thread.join()
+            if not self._ended:
+                _running.remove(self)
+                if self._job.ranks > 1:
+                    self._finish()
+                self._ended = True
         if self._error is not None:
             raise self._error
         return str(self._digest)
 
-    def start(self) -> None:
+    def _start(self) -> None:
         """Begin to write; with several ranks each its own file."""
-        if self._job.ranks > 1:
-            self._job.lock(self._held)
+        try:
+            if self._job.ranks > 1:
+                self._job.lock(self._held)
+            self._job.together(self._thread.start)
+        except BaseException:
+            if self._thread.ident is not None:
+                self._thread.join()
+            self._held.close()
+            raise
         _running.append(self)
-        self._thread.start()
-
-    def is_of(self, rank: int) -> bool:
-        """Whether a rank has begun it: one process may have several."""
-        return self._job.rank == rank
-
-    def at_exit(self) -> None:
-        """Wait for it, without the other ranks, which may have ended."""
-        if self._job.ranks > 1:
-            self._thread.join()
-            raise CheckpointError(
-                f"checkpoint: {self.path} of {self._job.ranks} ranks is not there, expected that each of them calls "
-                f"wait() of what async_save returned before the program ends"
-            )
-        self.wait()
 
     def _write(self) -> None:
         try:
@@ -147,22 +150,36 @@ class Saving:
         except BaseException as error:
             self._error = error
 
-    def _finish(self) -> None:
-        def own() -> str:
-            if self._error is not None:
-                raise self._error
-            return str(self._digest)
+    def _own(self) -> str:
+        """The digest of the file of this rank."""
+        if self._error is not None:
+            raise self._error
+        return str(self._digest)
 
-        try:
-            if ranks.size() != self._job.ranks:
-                raise CheckpointError(
-                    f"checkpoint: {self.path} is of {self._job.ranks} ranks, and here are {ranks.size()} now; expected "
-                    f"wait() before torch.distributed ends"
-                )
-            with self._held:
-                self._digest = self._job.finish(ranks.together(own))
-        except BaseException as error:
-            self._error = error
+    def _finish(self) -> None:
+        """Write the file that names those of all ranks."""
+        with self._held:
+            try:
+                if ranks.size() != self._job.ranks:
+                    raise CheckpointError(
+                        f"checkpoint: {self.path} is of {self._job.ranks} ranks, and here are {ranks.size()} now; "
+                        f"expected wait() before torch.distributed ends"
+                    )
+                self._digest = self._job.finish(ranks.together(self._own))
+            except Exception as error:
+                self._error = error
+
+    def _end(self) -> None:
+        """Wait for it at the end of a program, without the other ranks, which may have ended."""
+        if self._job.ranks == 1:
+            self.wait()
+            return
+        with self._held:
+            self._thread.join()
+        raise CheckpointError(
+            f"checkpoint: {self.path} of {self._job.ranks} ranks was not finished, expected that each of them calls "
+            f"wait() of what async_save returned before the program ends" + (f"; {self._error}" if self._error else "")
+        )
 
 
 def previous_of(run: Run) -> str | None:
@@ -233,7 +250,7 @@ def save(
     """
     objects = {"model": model, "optimizer": optimizer, "scheduler": scheduler, "scaler": scaler, "sampler": sampler}
     objects["generator"] = generator
-    finish_running()
+    finish_together()
     return ranks.together(lambda: _job(path, objects, extra, gradients, keep, progress)).write()
 
 
@@ -269,16 +286,26 @@ def async_save(
     """
     objects = {"model": model, "optimizer": optimizer, "scheduler": scheduler, "scaler": scaler, "sampler": sampler}
     objects["generator"] = generator
-    finish_running()
-    job = ranks.together(lambda: _job(path, objects, extra, gradients, keep, progress))
-    saving = Saving(replace(job, state=job.state.copied()))
-    saving.start()
+
+    def copied() -> _Job:
+        job = _job(path, objects, extra, gradients, keep, progress)
+        return replace(job, state=job.state.copied())
+
+    finish_together()
+    saving = Saving(ranks.together(copied))
+    saving._start()
     return saving
 
 
-def finish_running() -> None:
-    """Wait for what this rank writes in the background."""
-    for saving in [saving for saving in _running if saving.is_of(ranks.rank())]:
+def finish_together() -> None:
+    """Wait, with all ranks, for what several ranks write in the background."""
+    for saving in [saving for saving in _running if saving._job.ranks > 1]:
+        saving.wait()
+
+
+def finish_alone() -> None:
+    """Wait for what this process alone writes in the background; without a word to other ranks."""
+    for saving in [saving for saving in _running if saving._job.ranks == 1]:
         saving.wait()
 
 
@@ -286,7 +313,7 @@ def _finish_at_exit() -> None:
     """Let a program end when its checkpoints are there; an error that nobody waited for is printed."""
     for saving in [*_running]:
         try:
-            saving.at_exit()
+            saving._end()
         except Exception as error:
             print(error, file=sys.stderr)
 
@@ -297,6 +324,7 @@ threading._register_atexit(_finish_at_exit)  # type: ignore[attr-defined]
 
 def _job(path: Path_, objects: Objects, extra: Any, gradients: bool, keep: int | None, progress: bool) -> _Job:
     run = Run.of(**objects)
+    finish_alone()
     file = Path(path).absolute()
     if file.is_dir() or not file.parent.is_dir():
         what = "is a folder" if file.is_dir() else "is in a folder that does not exist"
@@ -315,4 +343,4 @@ def _job(path: Path_, objects: Objects, extra: Any, gradients: bool, keep: int |
     return _Job(file, Encoded.of(state), facts, run, keep, progress, ranks.rank(), ranks.size())
 
 
-__all__ = ["Saving", "async_save", "finish_running", "follow", "save"]
+__all__ = ["Saving", "async_save", "finish_alone", "finish_together", "follow", "save"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextvars
 import threading
+import time
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -91,24 +92,27 @@ class _Worker:
         store = c10d.PrefixStore("repdl/moves", group.get_group_store())
         backend = c10d.ProcessGroupGloo(store, group.rank(), group.size(), timeout_of(group))
         self._queue = _Queue(Transport(backend))
-        self._has_thread = False
+        self._thread: threading.Thread | None = None
+        self._before: threading.Thread | None = None
         weakref.finalize(group, self._queue.jobs.put, None)
 
     def begin(self, job: _Job) -> None:
         """Have the thread run it."""
-        if not self._has_thread:
-            self._has_thread = True
-            thread = threading.Thread(target=_serve, args=(self._queue,), name="repdl.distributed", daemon=True)
-            _threads.add(thread)
-            thread.start()
         with self._queue.changed:
+            if self._thread is None:
+                arguments = self._queue, self._before
+                self._thread = threading.Thread(target=_serve, args=arguments, name="repdl.distributed", daemon=True)
+                self._thread.start()
+                _threads.add(self._thread)
             self._queue.begun += 1
-        self._queue.jobs.put(job)
+            self._queue.jobs.put(job)
 
     def end(self) -> None:
-        """Have the thread end behind what it has to do; a reduction that is begun later has another one."""
-        self._has_thread = False
-        self._queue.jobs.put(None)
+        """Have the thread end behind what it has to do; what is begun later has another one, which waits for it."""
+        with self._queue.changed:
+            if self._thread is not None:
+                self._queue.jobs.put(None)
+                self._before, self._thread = self._thread, None
 
     def run(self, run: Run) -> None:
         """Run it in this thread, once all that were begun have ended."""
@@ -138,7 +142,9 @@ _THREAD = _Thread()
 """`serves`: whether this is the thread of a group, which calls the callbacks of futures too."""
 
 
-def _serve(queue: _Queue) -> None:
+def _serve(queue: _Queue, before: threading.Thread | None) -> None:
+    if before is not None:
+        before.join()
     _THREAD.serves = True
     while (job := queue.jobs.get()) is not None:
         job.context.run(_run, job, queue.transport)
@@ -161,16 +167,17 @@ def _run(job: _Job, transport: Transport) -> None:
 _workers: WeakKeyDictionary[dist.ProcessGroup, _Worker] = WeakKeyDictionary()
 _threads: WeakSet[threading.Thread] = WeakSet()
 _PATIENCE = 5.0
-"""Seconds that a program which ends waits for a reduction that other ranks may never take part in."""
+"""Seconds that a program which ends waits for reductions that other ranks may never take part in."""
 
 
 def _end_threads() -> None:
-    """Let go of backends while Python still runs: a thread that comes to its end later, in a destructor of C++, aborts
-    the process."""
+    """End the threads of groups while Python still runs: one that ends later, in a destructor of C++, aborts the
+    process."""
+    until = time.monotonic() + _PATIENCE
     for worker in [*_workers.values()]:
         worker.end()
     for thread in [*_threads]:
-        thread.join(_PATIENCE)
+        thread.join(max(0.0, until - time.monotonic()))
 
 
 threading._register_atexit(_end_threads)  # type: ignore[attr-defined]
