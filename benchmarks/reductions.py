@@ -63,15 +63,16 @@ def slowest(call: Callable[[], None], rounds: int) -> float:
     return statistics.median(times)
 
 
-def turns(calls: dict[str, Callable[[], None]], rounds: int) -> tuple[dict[str, float], float]:
-    """Milliseconds of each side, and the median ratio of ours to torch's over turns."""
+def compared(name: str, calls: dict[str, Callable[[], None]], rounds: int) -> list[str]:
+    """A line of the table: the ranks, milliseconds of each side, the median ratio of ours to torch's over turns."""
     found: dict[str, list[float]] = {side: [] for side in calls}
     for _ in range(5):
         for side, call in calls.items():
             with on_side(side):
                 found[side].append(slowest(call, rounds))
     ratio = statistics.median(ours / theirs for ours, theirs in zip(found["repdl"], found["torch"]))
-    return {side: statistics.median(times) for side, times in found.items()}, ratio
+    times = [f"{statistics.median(found[side]):.1f}" for side in SIDES]
+    return [name, str(dist.get_world_size()), *times, f"{ratio:.2f}"]
 
 
 @contextlib.contextmanager
@@ -83,14 +84,7 @@ def on_side(side: str) -> Iterator[None]:
 def reductions(elements: int) -> list[str]:
     """A line of the table for one size."""
     x = torch.zeros(elements)  # sums of them stay what they are
-    times, ratio = turns({side: lambda: dist.all_reduce(x) for side in SIDES}, 3)
-    return [
-        f"{elements:,}",
-        str(dist.get_world_size()),
-        f"{times['torch']:.1f}",
-        f"{times['repdl']:.1f}",
-        f"{ratio:.2f}",
-    ]
+    return compared(f"{elements:,}", {side: lambda: dist.all_reduce(x) for side in SIDES}, 3)
 
 
 def step() -> Callable[[], None]:
@@ -113,15 +107,7 @@ def steps() -> list[str]:
     for side in SIDES:
         with on_side(side):
             calls[side] = step()
-    times, ratio = turns(calls, 12)
-    world = str(dist.get_world_size())
-    return [
-        "a step of DistributedDataParallel",
-        world,
-        f"{times['torch']:.1f}",
-        f"{times['repdl']:.1f}",
-        f"{ratio:.2f}",
-    ]
+    return compared("a step of DistributedDataParallel", calls, 12)
 
 
 def steps_of_repdl() -> list[str]:

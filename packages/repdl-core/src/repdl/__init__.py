@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import gc
 from importlib import import_module
 from pkgutil import extend_path
 from typing import TYPE_CHECKING, Any
@@ -15,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 __path__ = extend_path(__path__, __name__)
 __version__ = "0.1.0"
 
-_collected = gc.isenabled()
-gc.disable()  # of all that is made here nothing is garbage, and looking for it takes long
-try:
+from repdl.settings.garbage import uncollected as _uncollected
+
+with _uncollected():
     from repdl import ops, random, utils
     from repdl.audit import audit
     from repdl.contract import Contract, get_contract, set_contract, use_contract
@@ -26,9 +25,6 @@ try:
     from repdl.overrides import disable, enable, enabled
     from repdl.registry.backend import Backend, backends, set_backend, use_backend
     from repdl.settings.threads import get_num_threads, set_num_threads
-finally:
-    if _collected:
-        gc.enable()
 
 _OPTIONAL = {
     "nn": "repdl-nn",

@@ -61,7 +61,7 @@ def _contracts(module: torch.nn.Module) -> dict[str, str]:
 
 
 def _entries(path: str, obj: Any) -> Iterator[tuple[str, str, bytes | memoryview]]:
-    if hasattr(obj, "to_local"):
+    if isinstance(obj, torch.Tensor) and hasattr(obj, "to_local"):
         raise TypeError(
             f"digest: {path or 'obj'} is a {type(obj).__name__}, whose elements lie on several ranks, expected a "
             f"tensor; take its .to_local() or .full_tensor()"

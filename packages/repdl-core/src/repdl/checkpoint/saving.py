@@ -123,7 +123,8 @@ class Saving:
         with self._waiting:
             self._thread.join()
             if not self._ended:
-                _running.remove(self)
+                if self in _running:  # not after an interrupt
+                    _running.remove(self)
                 if self._job.ranks > 1:
                     self._finish()
                 self._ended = True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import warnings
 from collections.abc import Iterable, Iterator
@@ -32,24 +31,13 @@ from repdl.overrides.retired import kernel_handle, release_later
 from repdl.overrides.schedules import exact_schedules
 from repdl.overrides.shortcuts import Shortcuts, hidden
 from repdl.overrides.torchs import forget_kernels
+from repdl.settings.garbage import uncollected
 
 ON_UNCOVERED = "raise", "warn"
 STANCE = "repdl.compiling.stance"
 """Of a package above this one: it is imported when Dynamo is."""
 LOCK = ForkLock()
 _impl = Library.impl
-
-
-@contextmanager
-def uncollected() -> Iterator[None]:
-    """Thousands of objects are made here and stay: looking for garbage among them took half of the time."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()
 
 
 def load_modules() -> None:
@@ -283,5 +271,4 @@ __all__ = [
     "is_enabled",
     "load_modules",
     "start_of_child",
-    "uncollected",
 ]

@@ -30,8 +30,9 @@ from repdl.audit.watch import watching
 from repdl.errors import RepDLError
 from repdl.overrides.kernels import Keys, is_apart, of_op, passes
 from repdl.overrides.refusal import Refusals, where
-from repdl.overrides.switch import LOCK, is_enabled, uncollected
+from repdl.overrides.switch import LOCK, is_enabled
 from repdl.overrides.torchs import ABOVE, BELOW, TorchKernel, is_within, overload
+from repdl.settings.garbage import uncollected
 
 Function = Callable[..., Any]
 _KEYS = _C._dispatch_key_parse(ABOVE), _C._dispatch_key_parse(BELOW)

@@ -51,8 +51,8 @@ class ParityTests:
     for_contracts: ClassVar[Sequence[Setting]] = (nullcontext,)
     """Those under the other contracts: an order that is chosen meets few settings."""
     once: ClassVar[Collection[str]] = ()
-    """Cases that take long: they run in the first setting only, under the recorded contracts where bits are recorded,
-    which are taken for the reference's."""
+    """Cases that take long, and run in the first setting only; of a suite that trusts recorded bits, under the recorded
+    contracts only."""
     trusts_recorded: ClassVar[bool] = False
     """Whether recorded bits are taken for the reference's, which then runs for other contracts, and where bits differ:
     for a suite beside another one, which has run it."""
@@ -90,7 +90,8 @@ class ParityTests:
         digests = {}
         golden = family_of(case.op).golden()
         recorded = None if golden is None else golden.get(str(case))
-        is_brief = bool(recorded) and (str(case) in self.once or (case.derived is not None and not self.whole))
+        is_long = str(case) in self.once and self.trusts_recorded
+        is_brief = bool(recorded) and (is_long or (case.derived is not None and not self.whole))
         odd = () if is_brief else ODD_CONTRACTS
         for contract in (*CONTRACTS, *odd) if OPS[case.op].has_order else CONTRACTS[:1]:
             trusted = recorded.get(contract) if recorded and (is_brief or self.trusts_recorded) else None
