@@ -22,7 +22,7 @@ NATIVE = {"cpu": "packages/repdl-cpu", "cuda": "packages/repdl-cuda"}
 WERROR = "cmake.define.CMAKE_COMPILE_WARNING_AS_ERROR=ON"
 """Here, and nowhere that a user builds: a new compiler has new warnings."""
 TEST_TOOLS = [
-    *("expecttest>=0.3", "pytest>=8", "pytest-xdist>=3.6", "hypothesis>=6", "gmpy2>=2.1"),
+    *("expecttest>=0.3", "pytest>=8", "pytest-xdist>=3.6", "pytest-timeout>=2.3", "hypothesis>=6", "gmpy2>=2.1"),
     *("safetensors>=0.4.3", "cryptography>=42", "securesystemslib>=1.2"),
 ]
 PACKAGING_TOOLS = ["hatchling>=1.26", "scikit-build-core>=1.1", "pybind11>=3.0", "cmake>=3.20", "ninja", "mypy>=1.13"]
@@ -85,9 +85,13 @@ def install_cuda(session: nox.Session, *definitions: str, nvcc: bool = False) ->
     session.install("--no-deps", "--no-build-isolation", *settings, NATIVE["cuda"])
 
 
-def parallel(session: nox.Session, *arguments: str, **environment: str) -> None:
-    """pytest in a process a core. Threads that wait sleep: spinning, they take the cores from the other processes."""
-    session.run("pytest", *PARALLEL, *arguments, env={"OMP_WAIT_POLICY": "PASSIVE", **environment})
+def parallel(session: nox.Session, *arguments: str, seconds: int = 900, **environment: str) -> None:
+    """pytest in a process a core. Threads that wait sleep: spinning, they take the cores from the other processes.
+
+    A test that takes longer than so many seconds has failed; what its threads were doing is shown.
+    """
+    timeout = ("--timeout", str(seconds), "--timeout-method", "thread")
+    session.run("pytest", *PARALLEL, *timeout, *arguments, env={"OMP_WAIT_POLICY": "PASSIVE", **environment})
 
 
 @nox.session
@@ -172,7 +176,7 @@ def nightly(session: nox.Session) -> None:
     install_cuda(session, "REPDL_CUDA_EMULATED=ON", "REPDL_CUDA_DEVICE=OFF")
     session.notify("audit-cuda-every", [])
     session.run("repdl", "check", "cuda-emulated")
-    parallel(session, "-m", "nightly", *(session.posargs or ["packages", "tests"]))
+    parallel(session, "-m", "nightly", *(session.posargs or ["packages", "tests"]), seconds=7200)
 
 
 @nox.session(name="parity-cpu")
@@ -191,7 +195,7 @@ def mutants(session: nox.Session) -> None:
     """
     install(session, *TEST_TOOLS)
     planted = f"{NATIVE['cpu']}/tests/test_planted.py"
-    parallel(session, "-rP", planted, *session.posargs, REPDL_CPU_PLANTED="all")
+    parallel(session, "-rP", planted, *session.posargs, seconds=7200, REPDL_CPU_PLANTED="all")
 
 
 @nox.session(name="parity-cuda")

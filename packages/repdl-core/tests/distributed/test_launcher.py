@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -128,12 +129,15 @@ def test_launcher__a_signal_ends_all(number: signal.Signals) -> None:
     command = [*RUN, "--ranks", "2", str(PROGRAM), "--wait"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
     with subprocess.Popen(command, text=True, env={**os.environ, **ONE_THREAD}, **pipes) as run:
+        late = threading.Timer(120, run.kill)  # else a rank that says nothing is waited for
+        late.start()
         assert run.stdout is not None
         lines = [run.stdout.readline() for _ in range(2)]
         pids = [int(line.split()[-1]) for line in lines]
         assert {line.split("waiting")[0] for line in lines} == {"", "[rank 1] "}
         run.send_signal(number)
-        status = run.wait(60)
+        status = run.wait()
+        late.cancel()
     assert status == (-number if number == signal.SIGKILL else 128 + number)
     until = time.monotonic() + 20
     while any(_is_running(pid) for pid in pids):

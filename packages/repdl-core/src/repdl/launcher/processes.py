@@ -10,9 +10,10 @@ import signal
 import socket
 import sys
 import threading
+import time
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from queue import Empty, SimpleQueue
@@ -27,6 +28,8 @@ from repdl.overrides.switch import load_modules
 
 GRACE = 10.0
 """Seconds that ranks have to end after a signal, before they are killed."""
+POLL = 0.5
+"""Seconds after which Python looks for a signal that came just before a wait began, or to another thread."""
 SIGNALS = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
 
 
@@ -234,9 +237,8 @@ class _Watch:
             self._events.put(_Ended(rank, status))
 
     def _handle(self) -> None:
-        try:
-            event = self._events.get(timeout=GRACE if self._status or self._later else None)
-        except Empty:
+        event = self._event()
+        if event is None:
             self._send(signal.SIGKILL)
             return
         if isinstance(event, signal.Signals):
@@ -258,6 +260,14 @@ class _Watch:
             self._status = shown
             self._tell(rank, status)
             self._send(signal.SIGTERM)
+
+    def _event(self) -> _Ended | signal.Signals | None:
+        """What happens next; None if nothing does while ranks that have to end could have ended."""
+        until = time.monotonic() + GRACE
+        while not (self._status or self._later) or time.monotonic() < until:
+            with suppress(Empty):
+                return self._events.get(timeout=POLL)
+        return None
 
     def _is_cause(self, status: int) -> bool:
         """Whether no rank that has still to be handled failed before one with this status."""
