@@ -24,12 +24,14 @@ inline std::int64_t stream_length(std::int64_t n, std::int64_t streams) {
 }
 
 // For passes that read and write a few arrays; body's arrays don't overlap but where they are the
-// same. Four streams, 0.1 faster than one (Zen 4: Adam and SGD on 1e7 parameters); two are slower.
+// same. Two streams, which begin at different places of a page (Zen 3, Adam on 1e7 parameters: 0.95 of
+// the time of one). At the same place of a page, lines of all streams share a set of the first cache.
+// Four streams took 1.5 times as long then; apart, they are slower where other cores need the memory.
 template <class Body>
 void in_streams(std::int64_t n, const Body& given) {
   const Body body = given;  // a copy of the loop's own, which no store can reach
-  constexpr std::int64_t page = tuned(1024, 16), streams = 4, at_once = 16;
-  const std::int64_t length = stream_length(n / page, streams) * page;
+  constexpr std::int64_t page = tuned(1024, 128), shift = page / 4, streams = 2, at_once = 32;
+  const std::int64_t pages = stream_length(n / page, streams), length = pages > 0 ? (pages - 1) * page + shift : 0;
   if (length > 0) REPDL_ROUTE("step: streams");
   if (length > page) REPDL_ROUTE("step: streams of several pages");
   for (std::int64_t i = 0; i < length; i += at_once)
