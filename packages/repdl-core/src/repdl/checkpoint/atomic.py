@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
 from repdl.errors import CheckpointError
+
+if sys.platform == "win32":  # not run: nobody has tried it there
+    import msvcrt
+else:
+    import fcntl
 
 LOCK = ".repdl-checkpoint.lock"
 _UNFINISHED = ".repdl-unfinished"
@@ -24,26 +29,43 @@ def locked(folder: Path) -> Iterator[None]:
         CheckpointError: if another one writes, or the folder can't be written.
     """
     try:
-        descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
     except OSError as error:
         raise not_written(folder, error) from error
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not _lock(descriptor):
             raise CheckpointError(
                 f"checkpoint: another process saves into {folder}, expected one writer at a time: give each run a "
                 f"folder of its own; nothing was written"
-            ) from None
+            )
         for stale in folder.glob(f".*{_UNFINISHED}"):  # of processes that were killed
             with suppress(OSError):
                 stale.unlink()
         try:
             yield
         finally:
-            fcntl.flock(descriptor, fcntl.LOCK_UN)  # a process that was forked meanwhile has the descriptor, too
+            _unlock(descriptor)  # a process that was forked meanwhile has the descriptor, too
     finally:
         os.close(descriptor)
+
+
+def _lock(descriptor: int) -> bool:
+    """Lock a file for this process; False if another one has."""
+    try:
+        if sys.platform == "win32":
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        else:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):
+        return False
+    return True
+
+
+def _unlock(descriptor: int) -> None:
+    if sys.platform == "win32":
+        msvcrt.locking(descriptor, msvcrt.LK_UNLCK, 1)
+    else:
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
 
 
 def not_written(path: Path, error: OSError) -> CheckpointError:
@@ -80,7 +102,9 @@ def replace(path: Path, write: Callable[[BinaryIO], T], named: Callable[[T], Pat
 
 
 def flush_folder(folder: Path) -> None:
-    """Let the names in a folder reach the disk."""
+    """Let the names in a folder reach the disk; Windows opens no folders, and has no way to ask for that."""
+    if sys.platform == "win32":
+        return
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
