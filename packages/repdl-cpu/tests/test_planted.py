@@ -23,7 +23,7 @@ NATIVE = TESTS.parent / "native"
 INCLUDE = TESTS.parent / "contract/include"
 CONVOLUTIONS = ["conv2d", "conv2d_grad_input", "conv2d_grad_weight", "micro_kernel"]
 UNITS = {
-    "matmul": ["matmul", "micro_kernel"], "conv2d": CONVOLUTIONS, "double": ["gemm_double"], "norm_double": ["norm_double"],
+    "matmul": ["matmul", "micro_kernel"], "conv2d": CONVOLUTIONS, "double": ["gemm_double", "conv2d_double"], "norm_double": ["norm_double"],
     "attention": ["attention", "attention_backward", "micro_kernel"], "recurrent": ["recurrent", "recurrent_backward", "matmul", "micro_kernel"],
     "interpolate": ["nearest", "resample"],
     "random": ["draw", "normal", "permutation", "poisson"], "elementwise": ["pointwise"], "activation": ["pointwise"],

@@ -1,17 +1,11 @@
-// matmul, linear, conv2d and its gradients in double, all as one product: the float ones have
-// faster kernels of their own (gemm.hpp). The order is the same (matmul.md, conv2d.md).
-//
-//   for i < M, j < N:  (M, K), (N, K) -> (M, N)
-//     C[i, j] = dot over k of A[i, k] and B[j, k], plus bias
-//
-// Operands are addressed by tables of offsets, so that no layout needs code of its own.
+// matmul and linear in double, and the product that the convolutions of doubles are (conv/conv2d_double.cpp).
+// The float ones have faster kernels of their own (gemm.hpp). The order is the same (matmul.md).
+#include "gemm/gemm_double.hpp"
+
 #include <algorithm>
-#include <initializer_list>
-#include <memory>
 
 #include "base/tuned.hpp"
 #include "repdl/contract/order.hpp"
-#include "repdl/shape/convolution.hpp"
 #include "repdl/shape/products.hpp"
 #include "base/routes.hpp"
 #include "base/scratch.hpp"
@@ -21,260 +15,250 @@
 namespace repdl::cpu {
 namespace {
 
-using Sizes = std::vector<std::int64_t>;
+// A packed block of rows is in the second cache while it meets all columns of a block, whose panels
+// come one after the other into the first one. Up to so many blocks of rows share packed columns, if
+// the product is not deeper than `shared_depth`.
+constexpr std::int64_t double_rows_block = tuned(96, 8), double_columns_block = tuned(256, 32),
+                       double_piece = tuned(256, 8), shared_depth = tuned(4096, 24);
+constexpr int double_tile_rows = Vec::registers == 32 ? 8 : 6, double_tile_columns = 2 * VecOf<double>::width;
 
-// i * step for i < count.
-Sizes steps(std::int64_t count, std::int64_t step) {
-  Sizes result(static_cast<std::size_t>(count));
-  for (std::int64_t i = 0; i < count; ++i) result[static_cast<std::size_t>(i)] = i * step;
-  return result;
+// Four rows of four elements as four columns: dst[k * stride + i] = rows[i][k].
+inline void transpose_doubles(const double* const* rows, std::int64_t k, double* dst, std::int64_t stride) {
+#if defined(__AVX2__)
+  const __m256d a = _mm256_loadu_pd(rows[0] + k), b = _mm256_loadu_pd(rows[1] + k);
+  const __m256d c = _mm256_loadu_pd(rows[2] + k), d = _mm256_loadu_pd(rows[3] + k);
+  const __m256d ab0 = _mm256_unpacklo_pd(a, b), ab1 = _mm256_unpackhi_pd(a, b);
+  const __m256d cd0 = _mm256_unpacklo_pd(c, d), cd1 = _mm256_unpackhi_pd(c, d);
+  _mm256_storeu_pd(dst, _mm256_permute2f128_pd(ab0, cd0, 0x20));
+  _mm256_storeu_pd(dst + stride, _mm256_permute2f128_pd(ab1, cd1, 0x20));
+  _mm256_storeu_pd(dst + 2 * stride, _mm256_permute2f128_pd(ab0, cd0, 0x31));
+  _mm256_storeu_pd(dst + 3 * stride, _mm256_permute2f128_pd(ab1, cd1, 0x31));
+#else
+  for (int i = 0; i < 4; ++i)
+    for (int j = 0; j < 4; ++j) dst[j * stride + i] = rows[i][k + j];
+#endif
 }
 
-// The sums of one offset of each list, those of the last list fastest.
-Sizes sums(std::initializer_list<Sizes> lists) {
-  Sizes result{0};
-  for (const Sizes& list : lists) {
-    Sizes longer;
-    longer.reserve(result.size() * list.size());
-    for (const std::int64_t offset : result)
-      for (const std::int64_t more : list) longer.push_back(offset + more);
-    result = std::move(longer);
-  }
-  return result;
+// A panel of W rows whose terms lie one after the other.
+template <int W>
+void pack_transposed(const double* const* rows, std::int64_t kc, double* dst) {
+  std::int64_t k = 0;
+  if constexpr (W >= 4)
+    for (; k + 4 <= kc; k += 4)
+      for (int i = 0; i < W; i += 4) {  // the last four rows may overlap those before them
+        const int at = std::min(i, W - 4);
+        transpose_doubles(rows + at, k, dst + k * W + at, W);
+      }
+  for (; k < kc; ++k)
+    for (int i = 0; i < W; ++i) dst[k * W + i] = rows[i][k];
 }
 
-// Element (i, k) of the operand of one product of a batch: data[batch[...] + outer[i] + inner[k]].
-struct TableOperand {
-  const double* data;
-  Sizes batch, outer, inner;
-};
-
-struct TableOutput {
-  double* data;
-  Sizes batch, rows, columns;
-  const double* row_bias = nullptr;  // those of one product after those of the other
-  const double* column_bias = nullptr;
-};
-
-// Blocks of outputs that one packed piece of both operands serves.
-constexpr std::int64_t double_rows_block = tuned(64, 8), double_columns_block = tuned(256, 16),
-                       double_piece = tuned(256, 8);
-constexpr int double_tile_rows = Vec::registers == 32 ? 8 : 4, double_tile_columns = 2 * VecOf<double>::width;
-
-// Panels of `width` rows, k first, zeros after the last row.
-void pack_table(const TableOperand& x, std::int64_t batch, std::int64_t first, std::int64_t count, int width,
-                std::int64_t k0, std::int64_t kc, double* dst) {
+// Panels of W rows, k first, zeros after the last row.
+template <int W>
+void pack_table(const TableOperand& x, std::int64_t batch, std::int64_t first, std::int64_t count, std::int64_t k0,
+                std::int64_t kc, double* dst) {
   const double* data = x.data + x.batch[static_cast<std::size_t>(batch)];
   const std::int64_t* inner = x.inner.data() + k0;
-  for (std::int64_t i = 0; i < count; i += width) {
+  bool dense = true;
+  for (std::int64_t k = 1; k < kc; ++k) dense = dense && inner[k] == inner[0] + k;
+  for (std::int64_t i = 0; i < count; i += W, dst += kc * W) {
     const std::int64_t* outer = x.outer.data() + first + i;
-    const std::int64_t rows = std::min<std::int64_t>(width, count - i);
-    bool contiguous = true;
+    const std::int64_t rows = std::min<std::int64_t>(W, count - i);
+    bool contiguous = W > 1 && rows == W;
     for (std::int64_t r = 1; r < rows; ++r) contiguous = contiguous && outer[r] == outer[0] + r;
-    for (std::int64_t k = 0; k < kc; ++k, dst += width) {
-      const double* from = data + inner[k];
-      if (contiguous) REPDL_ROUTE("double: contiguous rows");
-      if (!contiguous) REPDL_ROUTE("double: strided rows");
-      if (contiguous)
-        std::copy_n(from + outer[0], rows, dst);
-      else
-        for (std::int64_t r = 0; r < rows; ++r) dst[r] = from[outer[r]];
-      std::fill(dst + rows, dst + width, 0.0);
+    if (contiguous) {
+      REPDL_ROUTE("double: contiguous rows");
+      for (std::int64_t k = 0; k < kc; ++k) std::copy_n(data + inner[k] + outer[0], W, dst + k * W);
+    } else if (dense && rows == W) {
+      REPDL_ROUTE("double: transposed rows", W);
+      const double* starts[W];
+      for (int r = 0; r < W; ++r) starts[r] = data + inner[0] + outer[r];
+      pack_transposed<W>(starts, kc, dst);
+    } else {
+      REPDL_ROUTE("double: strided rows");
+      for (std::int64_t k = 0; k < kc; ++k) {
+        for (std::int64_t r = 0; r < rows; ++r) dst[k * W + r] = data[inner[k] + outer[r]];
+        std::fill(dst + k * W + rows, dst + (k + 1) * W, 0.0);
+      }
     }
   }
 }
 
-// kc more terms of the chains of R rows and two vectors of columns.
-template <int R>
+// kc more terms of the chains of R rows and P panels of columns, or the first ones.
+template <int R, int P, bool first>
 void double_tile(const double* a, const double* b, std::int64_t kc, double* chains) {
-  REPDL_ROUTE("double tile", R);
+  REPDL_ROUTE("double tile", R, P);
   using V = VecOf<double>;
-  V acc[R][2];
+  constexpr int nr = double_tile_columns;
+  V acc[R][2 * P];
 #pragma GCC unroll 8
   for (int i = 0; i < R; ++i)
-    for (int j = 0; j < 2; ++j) acc[i][j] = V::load(chains + (2 * i + j) * V::width);
-  for (std::int64_t k = 0; k < kc; ++k, a += R, b += 2 * V::width) {
-    const V left = V::load(b), right = V::load(b + V::width);
+#pragma GCC unroll 8
+    for (int j = 0; j < 2 * P; ++j)
+      acc[i][j] = first ? V::zero() : V::load(chains + j / 2 * R * nr + i * nr + j % 2 * V::width);
+  for (std::int64_t k = 0; k < kc; ++k, a += R, b += nr) {
+    V columns[2 * P];
+#pragma GCC unroll 8
+    for (int j = 0; j < 2 * P; ++j) columns[j] = V::load(b + j / 2 * nr * kc + j % 2 * V::width);
 #pragma GCC unroll 8
     for (int i = 0; i < R; ++i) {
       const V x = V::set1(a[i]);
-      acc[i][0] = fma(x, left, acc[i][0]);
-      acc[i][1] = fma(x, right, acc[i][1]);
+#pragma GCC unroll 8
+      for (int j = 0; j < 2 * P; ++j) acc[i][j] = fma(x, columns[j], acc[i][j]);
     }
   }
 #pragma GCC unroll 8
   for (int i = 0; i < R; ++i)
-    for (int j = 0; j < 2; ++j) acc[i][j].store(chains + (2 * i + j) * V::width);
+#pragma GCC unroll 8
+    for (int j = 0; j < 2 * P; ++j) acc[i][j].store(chains + j / 2 * R * nr + i * nr + j % 2 * V::width);
 }
 
-// Rows [i0, i0 + m) and columns [j0, j0 + n) of one product, m and n no more than a block.
-void double_block(const TableOperand& a, const TableOperand& b, const TableOutput& c, std::int64_t batch,
-                  std::int64_t i0, std::int64_t m, std::int64_t j0, std::int64_t n, std::int64_t chunk) {
+// All tiles of R rows. One row or two have too few chains in a panel: they take several panels at once.
+template <int R, bool first>
+void double_tiles(const double* a, std::int64_t rows, const double* b, std::int64_t columns, std::int64_t kc,
+                  double* chains) {
+  constexpr int nr = double_tile_columns, panels = R <= 2 ? 4 / R : 1;
+  std::int64_t j = 0;
+  if (rows == R)
+    for (; j + panels * nr <= columns; j += panels * nr, chains += panels * R * nr)
+      double_tile<R, panels, first>(a, b + j * kc, kc, chains);
+  for (; j < columns; j += nr)
+    for (std::int64_t i = 0; i < rows; i += R, chains += R * nr)
+      double_tile<R, 1, first>(a + i * kc, b + j * kc, kc, chains);
+}
+
+// A part of one product: rows [i0, i0 + m) and columns [j0, j0 + n), no more than a block.
+struct DoubleBlock {
+  std::int64_t batch, i0, m, j0, n;
+};
+
+// Columns of a block, packed piece by piece.
+void pack_columns(const TableOperand& b, const DoubleBlock& at, std::int64_t k0, std::int64_t kc, double* dst) {
+  pack_table<double_tile_columns>(b, at.batch, at.j0, at.n, k0, kc, dst);
+}
+
+// What is done with the sums of all terms of a block, tile by tile: R rows of each panel of columns.
+template <int R>
+void store_tiles(const TableOutput& c, const DoubleBlock& at, std::int64_t rows, const double* sums) {
+  using V = VecOf<double>;
+  constexpr int nr = double_tile_columns;
+  double* data = c.data + c.batch[static_cast<std::size_t>(at.batch)];
+  const double* row_bias =
+      c.row_bias ? c.row_bias + at.batch * static_cast<std::int64_t>(c.rows.size()) + at.i0 : nullptr;
+  const double* column_bias = c.column_bias ? c.column_bias + at.j0 : nullptr;
+  for (std::int64_t j = 0; j < at.n; j += nr, sums += rows * nr) {
+    const std::int64_t* columns = c.columns.data() + at.j0 + j;
+    const std::int64_t wide = std::min<std::int64_t>(nr, at.n - j);
+    bool contiguous = wide == nr;
+    for (std::int64_t q = 1; q < wide; ++q) contiguous = contiguous && columns[q] == columns[0] + q;
+    if (contiguous) REPDL_ROUTE("double: contiguous columns");
+    if (!contiguous) REPDL_ROUTE("double: strided columns");
+    for (std::int64_t i = 0; i < at.m; ++i) {
+      double* row = data + c.rows[static_cast<std::size_t>(at.i0 + i)];
+      double results[nr];
+      double* to = contiguous ? row + columns[0] : results;
+      for (int v = 0; v < 2; ++v) {
+        V result = V::load(sums + i * nr + v * V::width);
+        const auto left = static_cast<int>(std::clamp<std::int64_t>(wide - v * V::width, 0, V::width));
+        if (row_bias) result = result + V::set1(row_bias[i]);
+        if (column_bias) result = result + V::load(column_bias + j + v * V::width, left);
+        canonical(result).store(to + v * V::width);
+      }
+      if (!contiguous)
+        for (std::int64_t q = 0; q < wide; ++q) row[columns[q]] = results[q];
+    }
+  }
+}
+
+// One block in tiles of R rows. `packed`: all terms of its columns, or null.
+template <int R>
+void double_block(const TableOperand& a, const TableOperand& b, const TableOutput& c, const DoubleBlock& at,
+                  std::int64_t chunk, const double* packed) {
   const auto K = static_cast<std::int64_t>(a.inner.size());
   if (!chunk) chunk = std::max<std::int64_t>(K, 1);
-  const int mr = m <= 2 ? static_cast<int>(m) : m <= 4 ? 4 : double_tile_rows, nr = double_tile_columns;
-  const auto tile = mr == 1   ? double_tile<1>
-                    : mr == 2 ? double_tile<2>
-                    : mr == 4 ? double_tile<4>
-                              : double_tile<double_tile_rows>;
-  const std::int64_t rows = (m + mr - 1) / mr * mr, columns = (n + nr - 1) / nr * nr, area = rows * columns;
+  constexpr int nr = double_tile_columns;
+  const std::int64_t rows = (at.m + R - 1) / R * R, columns = (at.n + nr - 1) / nr * nr, area = rows * columns;
   const std::int64_t chunks = std::max<std::int64_t>(1, (K + chunk - 1) / chunk), depth = std::min(K, double_piece);
-  const Scratch<double> a_panels(rows * depth), b_panels(columns * depth);
-  const Scratch<double> partial((1 + tree_levels(chunks)) * area);
-  double* chains = partial.data();  // tile by tile; the levels of the tree follow
+  const int levels = tree_levels(chunks);
+  const Scratch<double> a_panels(rows * depth), b_panels(packed ? 0 : columns * depth), partial((1 + levels) * area);
+  double* chains = partial.data();  // tile by tile
+  double* waiting[64];              // at the levels of the tree
+  for (int level = 0; level < levels; ++level) waiting[level] = chains + (level + 1) * area;
+  if (K == 0) std::fill(chains, chains + area, 0.0);
 
   for (std::int64_t index = 0; index < chunks; ++index) {
-    std::fill(chains, chains + area, 0.0);
     for (std::int64_t k0 = index * chunk, end = std::min(K, k0 + chunk); k0 < end; k0 += double_piece) {
-      if (k0 > index * chunk) REPDL_ROUTE("double: several pieces");
-      if (k0 > index * chunk) REPDL_ROUTE("double product: second piece");
+      const bool first = k0 == index * chunk;
+      if (!first) REPDL_ROUTE("double: several pieces");
       const std::int64_t kc = std::min(double_piece, end - k0);
-      pack_table(a, batch, i0, m, mr, k0, kc, a_panels.data());
-      pack_table(b, batch, j0, n, nr, k0, kc, b_panels.data());
-      double* at = chains;
-      for (std::int64_t j = 0; j < columns; j += nr)
-        for (std::int64_t i = 0; i < rows; i += mr, at += mr * nr)
-          tile(a_panels.data() + i * kc, b_panels.data() + j * kc, kc, at);
+      pack_table<R>(a, at.batch, at.i0, at.m, k0, kc, a_panels.data());
+      if (!packed) pack_columns(b, at, k0, kc, b_panels.data());
+      const double* panels = packed ? packed + k0 * columns : b_panels.data();
+      const auto tiles = first ? double_tiles<R, true> : double_tiles<R, false>;
+      tiles(a_panels.data(), rows, panels, columns, kc, chains);
     }
     const bool last = index + 1 == chunks;
     const int waits = tree_join(index, last, [&](int level) {
-      const double* left = chains + (level + 1) * area;
-      for (std::int64_t e = 0; e < area; ++e) chains[e] = left[e] + chains[e];
+      for (std::int64_t e = 0; e < area; ++e) chains[e] = waiting[level][e] + chains[e];
     });
-    if (!last) std::copy_n(chains, area, chains + (waits + 1) * area);
+    if (!last) std::swap(chains, waiting[waits]);
   }
-
-  double* data = c.data + c.batch[static_cast<std::size_t>(batch)];
-  const double* row_bias = c.row_bias ? c.row_bias + batch * static_cast<std::int64_t>(c.rows.size()) : nullptr;
-  for (std::int64_t i = 0; i < m; ++i)
-    for (std::int64_t j = 0; j < n; ++j) {
-      double result = chains[j / nr * rows * nr + i * nr + j % nr];
-      if (row_bias) result = result + row_bias[i0 + i];
-      if (c.column_bias) result = result + c.column_bias[j0 + j];
-      data[c.rows[static_cast<std::size_t>(i0 + i)] + c.columns[static_cast<std::size_t>(j0 + j)]] = canonical(result);
-    }
+  store_tiles<R>(c, at, rows, chains);
 }
+
+void double_block(const TableOperand& a, const TableOperand& b, const TableOutput& c, const DoubleBlock& at,
+                  std::int64_t chunk, const double* packed) {
+  const auto block = at.m == 1   ? double_block<1>
+                     : at.m == 2 ? double_block<2>
+                     : at.m <= 4 ? double_block<4>
+                                 : double_block<double_tile_rows>;
+  block(a, b, c, at, chunk, packed);
+}
+
+// All terms of the columns of a block: the pieces of each chunk one after the other.
+void pack_all(const TableOperand& b, const DoubleBlock& at, std::int64_t chunk, double* dst) {
+  const auto K = static_cast<std::int64_t>(b.inner.size());
+  if (!chunk) chunk = std::max<std::int64_t>(K, 1);
+  const std::int64_t columns = (at.n + double_tile_columns - 1) / double_tile_columns * double_tile_columns;
+  for (std::int64_t begin = 0; begin < K; begin += chunk)
+    for (std::int64_t k0 = begin, end = std::min(K, begin + chunk); k0 < end; k0 += double_piece)
+      pack_columns(b, at, k0, std::min(double_piece, end - k0), dst + k0 * columns);
+}
+
+}  // namespace
 
 void double_products(const TableOperand& a, const TableOperand& b, const TableOutput& c, std::int64_t chunk,
                      int threads) {
   const auto m = static_cast<std::int64_t>(c.rows.size()), n = static_cast<std::int64_t>(c.columns.size());
   const auto batch = static_cast<std::int64_t>(c.batch.size()), K = static_cast<std::int64_t>(a.inner.size());
   const std::int64_t down = (m + double_rows_block - 1) / double_rows_block;
-  const std::int64_t across = (n + double_columns_block - 1) / double_columns_block;
-  const std::int64_t work = std::min(m, double_rows_block) * std::min(n, double_columns_block) * (K + 1);
+  std::int64_t block_columns = double_columns_block;  // fewer where threads would have nothing to do
+  while (block_columns > 2 * double_tile_columns && batch * down * ((n + block_columns - 1) / block_columns) < threads)
+    block_columns /= 2;
+  const std::int64_t across = (n + block_columns - 1) / block_columns;
+  const std::int64_t work = std::min(m, double_rows_block) * std::min(n, block_columns) * (K + 1);
   if (work == 0) return;
-  parallel_for(batch * down * across, std::max<std::int64_t>(1, (1 << 16) / work), threads,
+  // Blocks are taken down the rows, those of one thread in a row.
+  parallel_for(batch * across * down, std::max<std::int64_t>(1, (1 << 16) / work), threads,
                [&](std::int64_t begin, std::int64_t end) {
+                 const bool shares = K <= shared_depth && down > 1;
+                 const std::int64_t widest = std::min(n, block_columns) + double_tile_columns;
+                 const Scratch<double> columns(shares ? widest * K : 0);
+                 std::int64_t of = -1;  // whose columns are packed
                  for (std::int64_t block = begin; block < end; ++block) {
-                   const std::int64_t i = block / across % down * double_rows_block,
-                                      j = block % across * double_columns_block;
+                   const std::int64_t i = block % down * double_rows_block, j = block / down % across * block_columns;
                    if (i > 0) REPDL_ROUTE("double product: second block of rows");
                    if (j > 0) REPDL_ROUTE("double product: second block of columns");
-                   double_block(a, b, c, block / across / down, i, std::min(double_rows_block, m - i), j,
-                                std::min(double_columns_block, n - j), chunk);
+                   const DoubleBlock at{block / down / across, i, std::min(double_rows_block, m - i), j,
+                                        std::min(block_columns, n - j)};
+                   if (shares && std::exchange(of, block / down) != block / down)
+                     pack_all(b, at, chunk, columns.data());
+                   double_block(a, b, c, at, chunk, shares ? columns.data() : nullptr);
                  }
                });
 }
 
-// Planes (h, w) between zeros, in planes (rows, columns) from (top, left) on.
-struct PaddedPlanes {
-  std::int64_t rows, columns;
-  std::unique_ptr<double[]> data;
-
-  PaddedPlanes(const double* planes, std::int64_t count, std::int64_t h, std::int64_t w, std::int64_t top,
-               std::int64_t left, std::int64_t rows, std::int64_t columns, int threads)
-      : rows(rows), columns(columns), data(new double[static_cast<std::size_t>(count * rows * columns)]()) {
-    parallel_for(count, std::max<std::int64_t>(1, (1 << 14) / (h * w + 1)), threads,
-                 [&](std::int64_t begin, std::int64_t end) {
-                   for (std::int64_t i = begin; i < end; ++i)
-                     for (std::int64_t y = 0; y < h; ++y)
-                       std::copy_n(planes + (i * h + y) * w, w, data.get() + (i * rows + top + y) * columns + left);
-                 });
-  }
-
-  std::int64_t area() const { return rows * columns; }
-};
-
-// The image as conv2d and its weight gradient read it: element (position, tap).
-struct Patches {
-  PaddedPlanes padded;
-  Sizes groups, positions, taps;
-
-  Patches(const double* input, const Geometry& g, int threads)
-      : padded(input, g.n * g.c, g.h, g.w, g.pad_h, g.pad_w, g.h + 2 * g.pad_h, g.w + 2 * g.pad_w, threads),
-        groups(steps(g.groups, g.group_c() * padded.area())),
-        positions(
-            sums({steps(g.n, g.c * padded.area()), steps(g.oh, g.stride_h * padded.columns), steps(g.ow, g.stride_w)})),
-        taps(sums({steps(g.group_c(), padded.area()), steps(g.kh, g.dilation_h * padded.columns),
-                   steps(g.kw, g.dilation_w)})) {}
-};
-
-void double_conv2d(const double* input, const double* weight, const double* bias, double* output, const Geometry& g,
-                   std::int64_t chunk, int threads) {
-  const std::int64_t m = g.group_o(), K = g.group_c() * g.kh * g.kw, area = g.oh * g.ow;
-  const Patches x(input, g, threads);
-  double_products(
-      {weight, steps(g.groups, m * K), steps(m, K), steps(K, 1)}, {x.padded.data.get(), x.groups, x.positions, x.taps},
-      {output, steps(g.groups, m * area), steps(m, area), sums({steps(g.n, g.o * area), steps(area, 1)}), bias}, chunk,
-      threads);
-}
-
-void double_conv2d_grad_weight(const double* grad, const double* input, double* output, const Geometry& g,
-                               std::int64_t chunk, int threads) {
-  const std::int64_t m = g.group_o(), columns = g.group_c() * g.kh * g.kw, area = g.oh * g.ow;
-  const Patches x(input, g, threads);
-  double_products({grad, steps(g.groups, m * area), steps(m, area), sums({steps(g.n, g.o * area), steps(area, 1)})},
-                  {x.padded.data.get(), x.groups, x.taps, x.positions},
-                  {output, steps(g.groups, m * columns), steps(m, columns), steps(columns, 1)}, chunk, threads);
-}
-
-// One side of the input gradient: for a stride phase, its positions and the taps that exist for them.
-struct PhaseSide {
-  std::int64_t size, out, kernel, stride, pad, dilation;
-  // Of the padded gradient, which holds all that a tap can reach.
-  std::int64_t before = std::max<std::int64_t>(0, (kernel - 1) * dilation - pad) / stride;
-  std::int64_t extent = before + std::max(out, (size - 1 + pad) / stride + 1);
-  Sizes positions = {}, taps = {}, shifts = {};
-
-  void choose(std::int64_t phase) {
-    positions.clear(), taps.clear(), shifts.clear();
-    for (std::int64_t at = phase; at < size; at += stride) positions.push_back(at);
-    for (std::int64_t k = 0; k < kernel; ++k) {
-      const std::int64_t reach = phase + pad - k * dilation;
-      if (reach % stride == 0) taps.push_back(k), shifts.push_back(before + reach / stride);
-    }
-  }
-};
-
-Sizes scaled(Sizes offsets, std::int64_t factor) {
-  for (std::int64_t& offset : offsets) offset *= factor;
-  return offsets;
-}
-
-void double_conv2d_grad_input(const double* grad, const double* weight, double* output, const Geometry& g,
-                              std::int64_t chunk, int threads) {
-  const std::int64_t o = g.group_o(), m = g.group_c(), kernel = g.kh * g.kw, area = g.h * g.w;
-  if (g.n * g.c * area == 0) return;
-  PhaseSide rows{g.h, g.oh, g.kh, g.stride_h, g.pad_h, g.dilation_h};
-  PhaseSide columns{g.w, g.ow, g.kw, g.stride_w, g.pad_w, g.dilation_w};
-  const PaddedPlanes padded(grad, g.n * g.o, g.oh, g.ow, rows.before, columns.before, rows.extent, columns.extent,
-                            threads);
-  for (std::int64_t y = 0; y < std::min(g.stride_h, g.h); ++y)
-    for (std::int64_t x = 0; x < std::min(g.stride_w, g.w); ++x) {
-      rows.choose(y);
-      columns.choose(x);
-      const auto high = static_cast<std::int64_t>(rows.positions.size());
-      const auto wide = static_cast<std::int64_t>(columns.positions.size());
-      double_products({weight, steps(g.groups, o * m * kernel), steps(m, kernel),
-                       sums({steps(o, m * kernel), scaled(rows.taps, g.kw), columns.taps})},
-                      {padded.data.get(), steps(g.groups, o * padded.area()),
-                       sums({steps(g.n, g.o * padded.area()), steps(high, padded.columns), steps(wide, 1)}),
-                       sums({steps(o, padded.area()), scaled(rows.shifts, padded.columns), columns.shifts})},
-                      {output, steps(g.groups, m * area), steps(m, area),
-                       sums({steps(g.n, g.c * area), scaled(rows.positions, g.w), columns.positions})},
-                      chunk, threads);
-    }
-}
+namespace {
 
 void products_double(const Products& p, const Tensor& a, const Tensor& b, const double* bias, const Contract& contract,
                      const Tensor& output, const ExecContext& exec) {
@@ -296,36 +280,9 @@ void linear_double(const Tensor& input, const Tensor& weight, const Tensor& bias
                   contract, output, exec);
 }
 
-void conv2d_double(const Tensor& input, const Tensor& weight, const Tensor& bias, Ints stride, Ints padding,
-                   Ints dilation, std::int64_t groups, const Contract& contract, const Tensor& output,
-                   const ExecContext& exec) {
-  double_conv2d(input.as<double>(), weight.as<double>(), bias.as<double>(), output.as<double>(),
-                geometry(input, output, weight.size + 2, stride, padding, dilation, groups), contract.dot_chunk,
-                exec.threads);
-}
-
-void conv2d_grad_input_double(const Tensor& grad, const Tensor& weight, Ints, Ints stride, Ints padding, Ints dilation,
-                              std::int64_t groups, const Contract& contract, const Tensor& output,
-                              const ExecContext& exec) {
-  double_conv2d_grad_input(grad.as<double>(), weight.as<double>(), output.as<double>(),
-                           geometry(output, grad, weight.size + 2, stride, padding, dilation, groups),
-                           contract.dot_chunk, exec.threads);
-}
-
-void conv2d_grad_weight_double(const Tensor& grad, const Tensor& input, Ints kernel_size, Ints stride, Ints padding,
-                               Ints dilation, std::int64_t groups, const Contract& contract, const Tensor& output,
-                               const ExecContext& exec) {
-  double_conv2d_grad_weight(grad.as<double>(), input.as<double>(), output.as<double>(),
-                            geometry(input, grad, kernel_size.begin(), stride, padding, dilation, groups),
-                            contract.dot_chunk, exec.threads);
-}
-
 [[maybe_unused]] const AddKernel gemm_double_kernels[] = {
     add_kernel<&matmul_double>("matmul", DType::float64),
     add_kernel<&linear_double>("linear", DType::float64),
-    add_kernel<&conv2d_double>("conv2d", DType::float64, Layout::rows),
-    add_kernel<&conv2d_grad_input_double>("conv2d_grad_input", DType::float64, Layout::rows),
-    add_kernel<&conv2d_grad_weight_double>("conv2d_grad_weight", DType::float64, Layout::rows),
 };
 
 }  // namespace
