@@ -124,21 +124,26 @@ def test_launcher__a_rank_that_is_killed_ends_all() -> None:
 @pytest.mark.parametrize(
     "number", [pytest.param(signal.SIGINT, marks=pytest.mark.nightly), signal.SIGTERM, signal.SIGKILL]
 )
-def test_launcher__a_signal_ends_all(number: signal.Signals) -> None:
+def test_launcher__a_signal_ends_all(number: signal.Signals, tmp_path: Path) -> None:
     """Nothing is left behind, not even where the process that waits can't do anything about it."""
     command = [*RUN, "--ranks", "2", str(PROGRAM), "--wait"]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-    with subprocess.Popen(command, text=True, env={**os.environ, **ONE_THREAD}, **pipes) as run:
-        late = threading.Timer(120, run.kill)  # else a rank that says nothing is waited for
+    environment = {**os.environ, **ONE_THREAD, "PYTHONFAULTHANDLER": "1"}
+    with (
+        (tmp_path / "errors").open("w+") as errors,
+        subprocess.Popen(command, text=True, env=environment, stdout=subprocess.PIPE, stderr=errors) as run,
+    ):
+        late = threading.Timer(120, run.send_signal, [signal.SIGABRT])  # it says what it was doing
         late.start()
         assert run.stdout is not None
         lines = [run.stdout.readline() for _ in range(2)]
+        said = (tmp_path / "errors").read_text()
+        assert {line.split("waiting")[0] for line in lines} == {"", "[rank 1] "}, (lines, said)
         pids = [int(line.split()[-1]) for line in lines]
-        assert {line.split("waiting")[0] for line in lines} == {"", "[rank 1] "}
         run.send_signal(number)
         status = run.wait()
         late.cancel()
-    assert status == (-number if number == signal.SIGKILL else 128 + number)
+    said = (tmp_path / "errors").read_text()
+    assert status == (-number if number == signal.SIGKILL else 128 + number), said
     until = time.monotonic() + 20
     while any(_is_running(pid) for pid in pids):
         assert time.monotonic() < until, pids

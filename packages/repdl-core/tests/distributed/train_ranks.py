@@ -5,6 +5,7 @@ Rank 0 prints the digest of all that is trained, of all ranks.
 
 import argparse
 import atexit
+import faulthandler
 import hashlib
 import os
 import signal
@@ -31,6 +32,8 @@ parser.add_argument("--kill", type=int, help="a rank that is killed")
 parser.add_argument("--kill-backward", type=int, help="a rank that is killed in the third backward pass, once")
 parser.add_argument("--wait", action="store_true", help="for ever")
 args = parser.parse_args()
+if args.wait:
+    faulthandler.dump_traceback_later(100)  # where it hangs, if it has not come to the wait
 
 is_own = not dist.is_initialized()  # under torchrun
 if is_own:
@@ -85,6 +88,7 @@ for step in range(args.first, args.steps):
     if step == 1 and rank == args.kill:
         os.kill(os.getpid(), signal.SIGKILL)
     if step == 1 and args.wait:
+        faulthandler.cancel_dump_traceback_later()
         print("waiting", os.getpid(), flush=True)
         while True:
             signal.pause()
