@@ -7,6 +7,7 @@ python benchmarks/doubles.py --only "exp,mm 1024"
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -42,10 +43,14 @@ def between(low: float, high: float) -> torch.Tensor:
     return torch.empty(ELEMENTS, dtype=torch.float64).uniform_(low, high)
 
 
+def one(limits: tuple[float, float]) -> tuple[torch.Tensor]:
+    return (between(*limits),)
+
+
 def made() -> dict[str, tuple[str, Callable[[], tuple[Any, ...]]]]:
     """Name of a line -> the function, and what makes its arguments."""
     lines: dict[str, tuple[str, Callable[[], tuple[Any, ...]]]] = {
-        name: (name, lambda limits=limits: (between(*limits),)) for name, limits in FUNCTIONS.items()
+        name: (name, partial(one, limits)) for name, limits in FUNCTIONS.items()
     }
     for name in ("pow", "atan2", "hypot"):
         lines[name] = (name, lambda: (between(0.1, 10.0), between(0.1, 10.0)))
