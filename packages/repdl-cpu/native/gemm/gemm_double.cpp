@@ -16,8 +16,8 @@ namespace repdl::cpu {
 namespace {
 
 // A packed block of rows is in the second cache while it meets all columns of a block, whose panels
-// come one after the other into the first one. Up to so many blocks of rows share packed columns, if
-// the product is not deeper than `shared_depth`.
+// come one after the other into the first one. The blocks of rows that a thread takes share packed
+// columns, if the product is not deeper than `shared_depth`.
 constexpr std::int64_t double_rows_block = tuned(96, 8), double_columns_block = tuned(256, 32),
                        double_piece = tuned(256, 8), shared_depth = tuned(4096, 24);
 constexpr int double_tile_rows = Vec::registers == 32 ? 8 : 6, double_tile_columns = 2 * VecOf<double>::width;
@@ -175,7 +175,6 @@ template <int R>
 void double_block(const TableOperand& a, const TableOperand& b, const TableOutput& c, const DoubleBlock& at,
                   std::int64_t chunk, const double* packed) {
   const auto K = static_cast<std::int64_t>(a.inner.size());
-  if (!chunk) chunk = std::max<std::int64_t>(K, 1);
   constexpr int nr = double_tile_columns;
   const std::int64_t rows = (at.m + R - 1) / R * R, columns = (at.n + nr - 1) / nr * nr, area = rows * columns;
   const std::int64_t chunks = std::max<std::int64_t>(1, (K + chunk - 1) / chunk), depth = std::min(K, double_piece);
@@ -218,7 +217,6 @@ void double_block(const TableOperand& a, const TableOperand& b, const TableOutpu
 // All terms of the columns of a block: the pieces of each chunk one after the other.
 void pack_all(const TableOperand& b, const DoubleBlock& at, std::int64_t chunk, double* dst) {
   const auto K = static_cast<std::int64_t>(b.inner.size());
-  if (!chunk) chunk = std::max<std::int64_t>(K, 1);
   const std::int64_t columns = (at.n + double_tile_columns - 1) / double_tile_columns * double_tile_columns;
   for (std::int64_t begin = 0; begin < K; begin += chunk)
     for (std::int64_t k0 = begin, end = std::min(K, begin + chunk); k0 < end; k0 += double_piece)
@@ -231,6 +229,7 @@ void double_products(const TableOperand& a, const TableOperand& b, const TableOu
                      int threads) {
   const auto m = static_cast<std::int64_t>(c.rows.size()), n = static_cast<std::int64_t>(c.columns.size());
   const auto batch = static_cast<std::int64_t>(c.batch.size()), K = static_cast<std::int64_t>(a.inner.size());
+  if (!chunk) chunk = std::max<std::int64_t>(K, 1);
   const std::int64_t down = (m + double_rows_block - 1) / double_rows_block;
   std::int64_t block_columns = double_columns_block;  // fewer where threads would have nothing to do
   while (block_columns > 2 * double_tile_columns && batch * down * ((n + block_columns - 1) / block_columns) < threads)
