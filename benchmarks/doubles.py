@@ -24,8 +24,6 @@ FUNCTIONS = {
     **dict.fromkeys(("acosh",), (1.0, 100.0)),
 }
 """Function of one argument -> the range that the arguments are drawn from."""
-SLOW = ("erfc", "erfinv")
-"""Without a fast path: a thousandth of the elements."""
 PRODUCTS: dict[str, Callable[[], tuple[torch.Tensor, torch.Tensor]]] = {
     "mm 1024": lambda: (normal(1024, 1024), normal(1024, 1024)),
     "mm 1024 (A transposed)": lambda: (normal(1024, 1024).t(), normal(1024, 1024)),
@@ -41,13 +39,13 @@ def normal(*shape: int) -> torch.Tensor:
     return torch.randn(shape, dtype=torch.float64)
 
 
-def between(low: float, high: float, elements: int = ELEMENTS) -> torch.Tensor:
-    return torch.empty(elements, dtype=torch.float64).uniform_(low, high)
+def between(low: float, high: float) -> torch.Tensor:
+    return torch.empty(ELEMENTS, dtype=torch.float64).uniform_(low, high)
 
 
 def argument(name: str) -> tuple[torch.Tensor]:
     """Of a function of one argument."""
-    return (between(*FUNCTIONS[name], ELEMENTS >> 10 if name in SLOW else ELEMENTS),)
+    return (between(*FUNCTIONS[name]),)
 
 
 def made() -> dict[str, tuple[str, Callable[[], tuple[Any, ...]]]]:

@@ -71,6 +71,18 @@ def erfinv_ratio(w: mpf) -> mpf:
     return erfinv(x) / x if abs(w) > mpf(2) ** -60 else sqrt(pi) / 2
 
 
+def erfinv_ratio_far(v: mpf) -> mpf:
+    """With w = (v + 4.125)**2, x = sqrt(1 - exp(-w)): erfinv(x) / x, by Newton's method for erfc."""
+    w = (v + mpf("4.125")) ** 2
+    x = sqrt(1 - exp(-w))
+    rest = exp(-w) / (1 + x)  # 1 - x
+    y = sqrt(w - log(w) / 2)
+    for _ in range(12):
+        r = (erfc(y) - rest) * exp(y * y) * sqrt(pi) / 2
+        y += r / (1 - y * r)
+    return y / x
+
+
 FITS: dict[str, tuple[Callable[[mpf], mpf], mpf, mpf, int]] = {
     "exp": (exp_tail, -log(2) / 2 * mpf("1.0001"), log(2) / 2 * mpf("1.0001"), 11),
     "log": (log_tail, mpf(0), (3 - 2 * sqrt(mpf(2))) ** 2 * mpf("1.0001"), 8),
@@ -83,6 +95,8 @@ FITS: dict[str, tuple[Callable[[mpf], mpf], mpf, mpf, int]] = {
     "erfc": (erfc_scaled, -mpf(1), mpf("6.1") / mpf("14.1"), 23),
     "erfinv": (erfinv_ratio, mpf(0), mpf("5.001"), 24),
     "erfinv_far": (lambda v: erfinv_ratio((v + mpf("3.125")) ** 2), mpf("-0.889"), mpf("0.8685"), 24),
+    "erfinv_start": (erfinv_ratio, mpf(0), mpf("5.001"), 15),
+    "erfinv_start_far": (erfinv_ratio_far, mpf("-1.8895"), mpf("1.89"), 15),
 }
 
 if __name__ == "__main__":

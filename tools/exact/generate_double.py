@@ -92,9 +92,9 @@ def scalars(name: str, x: mpfr, text: str) -> str:
 def exp_tables() -> list[str]:
     ln_2 = gmpy2.log(mpfr(2))
     return [
-        constants("ln_2_128", parts(ln_2 / 128, -42, -77), "ln 2 / 128"),
+        constants("ln_2_256", parts(ln_2 / 256, -43, -76), "ln 2 / 256"),
         constants("ln_2_pair", list(pair(ln_2)), "ln 2"),
-        *pairs("exp_table", [gmpy2.exp2(mpfr(j) / 128) for j in range(128)], "2**(j / 128)"),
+        *pairs("exp_table", [gmpy2.exp2(mpfr(j) / 256) for j in range(256)], "2**(j / 256)"),
     ]
 
 
@@ -121,6 +121,7 @@ def log_tables() -> list[str]:
 def sin_tables() -> list[str]:
     sines = [gmpy2.sin(gmpy2.const_pi() * j / 256) if j % 256 else mpfr(0) for j in range(512)]
     return [
+        constants("pi_256_near", parts(gmpy2.const_pi() / 256, -39, -72), "pi / 256, for arguments below 2**12"),
         constants("pi_256", parts(gmpy2.const_pi() / 256, -31, -57, -83), "pi / 256"),
         *pairs("sin_table", sines, "sin(j pi / 256)"),
     ]
@@ -138,6 +139,7 @@ def erf_tables() -> list[str]:
     factor = 2 / gmpy2.sqrt(gmpy2.const_pi())
     return [
         *pairs("erf_table", [gmpy2.erf(x) for x in places], "erf(j / 64)"),
+        *pairs("erfc_table", [gmpy2.erfc(x) for x in places], "erfc(j / 64)"),
         *pairs("erf_slope", [factor * gmpy2.exp(-x * x) for x in places], "2 / sqrt(pi) exp(-(j / 64)**2)"),
     ]
 

@@ -60,3 +60,45 @@ def test_exact_headers__proof_of_float64() -> None:
     count = int(wrong.stdout.split("  wrong ")[1].split()[0])
     assert wrong.returncode == 1 and 0 < count < 100, wrong.stdout + wrong.stderr
     assert "x86-64: rsqrt(0x1." in wrong.stdout
+
+
+def margins(*options: str) -> subprocess.CompletedProcess[str]:
+    """What tools/exact/margins.py says, of builds with and without fused multiply-adds."""
+    command = [sys.executable, str(PROVE.with_name("margins.py")), *options]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.skipif(not PROVE.is_file(), reason="no source tree of RepDL here")
+@pytest.mark.parametrize("count", [300, pytest.param(50_000, marks=pytest.mark.nightly)])
+def test_exact_headers__errors_of_fast_paths_are_below_their_margins(count: int) -> None:
+    done = margins("--random", str(count))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(done.stdout.splitlines()) >= 26, done.stdout
+
+
+TOO_INEXACT = {
+    "exp": ("exp.hpp", "exp_margin = 0x1p-70", "exp_margin = 0x1p-73"),
+    "expm1": ("exp.hpp", "V::set1(1.0 / 5040)", "V::set1(0.0)"),
+    "log": ("log.hpp", "V::set1(1.0 / 7)", "V::set1(0.0)"),
+    "sin": ("sin.hpp", "everywhere(size < V::set1(0x1p+12))", "everywhere(size < V::set1(0x1p+20))"),
+    "atan": ("atan.hpp", "V::set1(1.0 / 9)", "V::set1(0.0)"),
+    "erf": ("erf.hpp", "erf_series<9>", "erf_series<8>"),
+    "erfc": ("erf.hpp", "erfc_of(parts, erf_series<13>", "erfc_of(parts, erf_series<9>"),
+    "erfinv": ("erf.hpp", "V::set1(1.0 / 24)", "V::set1(1.0 / 25)"),
+}
+"""Function -> the header in which a margin or a constant is changed, or a term left out."""
+
+
+@pytest.mark.skipif(not PROVE.is_file(), reason="no source tree of RepDL here")
+def test_exact_headers__error_beyond_its_margin_is_caught(tmp_path: Path) -> None:
+    include = tmp_path / "include"
+    shutil.copytree(PROVE.parents[2] / "packages/repdl-core/src/repdl_contract/include", include)
+    for header, old, new in TOO_INEXACT.values():
+        path = include / "repdl/exact/double_double" / header
+        text = path.read_text()
+        assert text.count(old) == 1, old
+        path.write_text(text.replace(old, new))
+    done = margins(*TOO_INEXACT, "--random", "2000", "--builds", "x86-64", "--headers", str(include))
+    lines = done.stdout.splitlines()
+    assert done.returncode == 1 and len(lines) == len(TOO_INEXACT), done.stdout + done.stderr
+    assert all(line.endswith("too large") for line in lines), done.stdout

@@ -33,11 +33,6 @@ template <auto f, class... X>
   return in_lanes<f>(left, y.value, std::array<Vec64, sizeof...(X)>{x...}, std::index_sequence_for<X...>());
 }
 
-template <double (*f)(double)>
-Vec64 in_each_lane(Vec64 x) {
-  return in_lanes<f>(all_lanes64, x, std::array<Vec64, 1>{x}, std::index_sequence<0>());
-}
-
 [[gnu::always_inline]] inline Vec64 acos(Vec64 x) {
   return or_accurate<exact::accurate::acos>(exact::double_double::acos(x), x);
 }
@@ -64,6 +59,12 @@ Vec64 in_each_lane(Vec64 x) {
 }
 [[gnu::always_inline]] inline Vec64 erf(Vec64 x) {
   return or_accurate<exact::accurate::erf>(exact::double_double::erf(x), x);
+}
+[[gnu::always_inline]] inline Vec64 erfc(Vec64 x) {
+  return or_accurate<exact::accurate::erfc>(exact::double_double::erfc(x), x);
+}
+[[gnu::always_inline]] inline Vec64 erfinv(Vec64 x) {
+  return or_accurate<exact::accurate::erfinv>(exact::double_double::erfinv(x), x);
 }
 [[gnu::always_inline]] inline Vec64 exp(Vec64 x) {
   return or_accurate<exact::accurate::exp>(exact::double_double::exp(x), x);
@@ -104,9 +105,6 @@ Vec64 in_each_lane(Vec64 x) {
 [[gnu::always_inline]] inline Vec64 tanh(Vec64 x) {
   return or_accurate<exact::accurate::tanh>(exact::double_double::tanh(x), x);
 }
-
-inline Vec64 erfc(Vec64 x) { return in_each_lane<exact::erfc>(x); }
-inline Vec64 erfinv(Vec64 x) { return in_each_lane<exact::erfinv>(x); }
 
 // A negative x is undecided: exact::pow knows its sign.
 [[gnu::always_inline]] inline Vec64 pow(Vec64 x, Vec64 p) {

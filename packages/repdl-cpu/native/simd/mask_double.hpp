@@ -29,6 +29,7 @@ inline Vec64 plus_bits(Vec64 x, Vec64 y) { return vec_of(_mm512_add_epi64(bits_o
 inline Vec64 minus_bits(Vec64 x, Vec64 y) { return vec_of(_mm512_sub_epi64(bits_of(x), bits_of(y))); }
 inline Vec64 left(Vec64 x, unsigned by) { return vec_of(_mm512_slli_epi64(bits_of(x), by)); }
 inline Vec64 right(Vec64 x, unsigned by) { return vec_of(_mm512_srli_epi64(bits_of(x), by)); }
+inline Vec64 exponent_of(Vec64 power) { return {_mm512_cvtepi64_pd(_mm512_srai_epi64(bits_of(power), 52))}; }
 inline Vec64 root(Vec64 x) { return {_mm512_sqrt_pd(x.v)}; }
 inline Vec64 look_up(const double* table, Vec64 index) { return {_mm512_i64gather_pd(bits_of(index), table, 8)}; }
 
@@ -55,6 +56,13 @@ inline Vec64 plus_bits(Vec64 x, Vec64 y) { return vec_of(_mm256_add_epi64(bits_o
 inline Vec64 minus_bits(Vec64 x, Vec64 y) { return vec_of(_mm256_sub_epi64(bits_of(x), bits_of(y))); }
 inline Vec64 left(Vec64 x, int by) { return vec_of(_mm256_slli_epi64(bits_of(x), by)); }
 inline Vec64 right(Vec64 x, int by) { return vec_of(_mm256_srli_epi64(bits_of(x), by)); }
+inline Vec64 exponent_of(Vec64 power) {
+  // As a biased exponent, which is not negative, in the lower bits of 2**52.
+  const __m256i biased =
+      _mm256_srli_epi64(_mm256_add_epi64(bits_of(power), _mm256_set1_epi64x(0x3ff0000000000000)), 52);
+  const __m256i shifted = _mm256_add_epi64(biased, _mm256_set1_epi64x(0x4330000000000000));
+  return {_mm256_sub_pd(_mm256_castsi256_pd(shifted), _mm256_set1_pd(0x1p+52 + 1023))};
+}
 inline Vec64 root(Vec64 x) { return {_mm256_sqrt_pd(x.v)}; }
 inline Vec64 look_up(const double* table, Vec64 index) { return {_mm256_i64gather_pd(table, bits_of(index), 8)}; }
 
@@ -66,6 +74,7 @@ constexpr bool vectors_of_doubles = true;  // of exact functions
 
 constexpr unsigned all_lanes64 = (1u << Vec64::width) - 1u;
 
+inline bool everywhere(Mask64 a) { return lanes_of(a) == all_lanes64; }
 inline Vec64 operator-(Vec64 a) { return {-a.v}; }
 inline Vec64 mul(Vec64 a, Vec64 b) { return a * b; }
 inline Vec64 madd(Vec64 a, Vec64 b, Vec64 c) { return fma(a, b, c); }

@@ -21,7 +21,7 @@ HARD = Path(__file__).parent / "hard_doubles.txt"
 Columns = tuple[Array, ...]
 """Float64 arrays of one dimension and one length, one for each operand."""
 
-TWO_OPERANDS = ("atan2", "hypot", "pow")
+TWO_OPERANDS = ("atan2", "pow")
 
 POSITIVE = [
     *(0.0, math.inf, math.nan),
@@ -143,20 +143,7 @@ def _angles() -> Columns:
     return np.concatenate([y, y, -y, -y]), np.concatenate([x, -x, x, -x])
 
 
-def _hypotenuses() -> Columns:
-    """Exact ones, midpoints nearly, one operand that is half an ulp of the other, overflow and underflow."""
-    rows = []
-    for m in range(2, 14):
-        for n in range(1, m):
-            rows += [(math.ldexp(m * m - n * n, k), math.ldexp(2.0 * m * n, k)) for k in (0, -1074, -1030, 1014)]
-    rows += [(1.0, 2.0**k) for k in range(-60, 1)] + [(2.0**26 + k, 1.0) for k in range(64)]
-    rows += [(2.0**1023, 2.0**1023 * k / 64) for k in range(65)]
-    x, y = np.array(rows).T
-    x, y = _with_neighbours(x), np.tile(y, 3)
-    return np.concatenate([x, -y]), np.concatenate([y, x])
-
-
-EDGES = {"atan2": _angles, "hypot": _hypotenuses, "pow": _powers}
+EDGES = {"atan2": _angles, "pow": _powers}
 
 
 @lru_cache(maxsize=1)

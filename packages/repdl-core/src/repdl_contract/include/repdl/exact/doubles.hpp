@@ -33,6 +33,8 @@ REPDL_HD inline double atanh(double x) { return or_accurate<accurate::atanh>(dou
 REPDL_HD inline double cos(double x) { return or_accurate<accurate::cos>(double_double::cos(Double{x}), x); }
 REPDL_HD inline double cosh(double x) { return or_accurate<accurate::cosh>(double_double::cosh(Double{x}), x); }
 REPDL_HD inline double erf(double x) { return or_accurate<accurate::erf>(double_double::erf(Double{x}), x); }
+REPDL_HD inline double erfc(double x) { return or_accurate<accurate::erfc>(double_double::erfc(Double{x}), x); }
+REPDL_HD inline double erfinv(double x) { return or_accurate<accurate::erfinv>(double_double::erfinv(Double{x}), x); }
 REPDL_HD inline double exp(double x) { return or_accurate<accurate::exp>(double_double::exp(Double{x}), x); }
 REPDL_HD inline double exp2(double x) { return or_accurate<accurate::exp2>(double_double::exp2(Double{x}), x); }
 REPDL_HD inline double expm1(double x) { return or_accurate<accurate::expm1>(double_double::expm1(Double{x}), x); }
@@ -47,8 +49,6 @@ REPDL_HD inline double sin(double x) { return or_accurate<accurate::sin>(double_
 REPDL_HD inline double sinh(double x) { return or_accurate<accurate::sinh>(double_double::sinh(Double{x}), x); }
 REPDL_HD inline double tan(double x) { return or_accurate<accurate::tan>(double_double::tan(Double{x}), x); }
 REPDL_HD inline double tanh(double x) { return or_accurate<accurate::tanh>(double_double::tanh(Double{x}), x); }
-REPDL_HD inline double erfc(double x) { return accurately<accurate::erfc>(x); }
-REPDL_HD inline double erfinv(double x) { return accurately<accurate::erfinv>(x); }
 
 // 1 / r = sqrt(x): r in double, and what is left.
 REPDL_HD inline double rsqrt(double x) { return or_accurate<accurate::rsqrt>(double_double::rsqrt(Double{x}), x); }

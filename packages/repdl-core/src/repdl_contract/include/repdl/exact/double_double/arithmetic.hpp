@@ -7,8 +7,8 @@
 // elsewhere, and outside of the range of the path, accurate.hpp decides. So results depend neither on the width
 // of V nor on whether the target has fused multiply-adds.
 //
-// A vector V has, found by its namespace: + - * / and < == |, &, madd, product_error, select, absolute, root,
-// bits-wise functions (low_bits, times_power, ...) and look_up; static set1.
+// A vector V has, found by its namespace: + - * / and < == |, &, madd, product_error, select, everywhere, absolute,
+// with_sign, root, functions of bits (plus_bits, and_bits, left, ...), exponent_of and look_up; static set1.
 #pragma once
 
 #include "repdl/contract/bits.hpp"
@@ -80,23 +80,41 @@ REPDL_HD_INLINE Pair<V> operator-(Pair<V> a, Pair<V> b) {
 }
 
 template <class V>
-REPDL_HD_INLINE Pair<V> operator*(Pair<V> a, Pair<V> b) {
+REPDL_HD_INLINE Pair<V> operator-(V a, Pair<V> b) {
+  return -b + a;
+}
+
+// a b, whose lower part may be larger than half of an ulp.
+template <class V>
+REPDL_HD_INLINE Pair<V> product(Pair<V> a, Pair<V> b) {
   const Pair<V> p = two_product(a.hi, b.hi);
-  return quick_two_sum(p.hi, p.lo + madd(a.hi, b.lo, a.lo * b.hi));
+  return {p.hi, p.lo + madd(a.hi, b.lo, a.lo * b.hi)};
+}
+
+template <class V>
+REPDL_HD_INLINE Pair<V> product(Pair<V> a, V b) {
+  const Pair<V> p = two_product(a.hi, b);
+  return {p.hi, madd(a.lo, b, p.lo)};
+}
+
+template <class V>
+REPDL_HD_INLINE Pair<V> operator*(Pair<V> a, Pair<V> b) {
+  const Pair<V> p = product(a, b);
+  return quick_two_sum(p.hi, p.lo);
 }
 
 template <class V>
 REPDL_HD_INLINE Pair<V> operator*(Pair<V> a, V b) {
-  const Pair<V> p = two_product(a.hi, b);
-  return quick_two_sum(p.hi, madd(a.lo, b, p.lo));
+  const Pair<V> p = product(a, b);
+  return quick_two_sum(p.hi, p.lo);
 }
 
 template <class V>
 REPDL_HD_INLINE Pair<V> operator/(Pair<V> a, Pair<V> b) {
-  const V q = a.hi / b.hi;
+  const V inverse = V::set1(1.0) / b.hi, q = a.hi * inverse;
   const Pair<V> p = two_product(q, b.hi);
   const V rest = ((a.hi - p.hi) - p.lo) + madd(-q, b.lo, a.lo);
-  return quick_two_sum(q, rest / b.hi);
+  return quick_two_sum(q, rest * inverse);
 }
 
 template <class V>
@@ -113,16 +131,25 @@ struct Rounded {
   bool_of<V> decided;
 };
 
-// hi + lo rounded, decided where an error of `margin` |hi| does not matter.
+// hi, where hi = hi + lo rounded, decided where an error of `margin` |hi| does not matter: |lo| is half of an ulp at
+// most, 2**-54 |hi| at least, and what is added to it there is at least margin |hi|.
 template <class V>
 REPDL_HD_INLINE Rounded<V> rounded(Pair<V> y, V margin) {
-  const V error = absolute(y.hi) * margin;
-  const V below = y.hi + (y.lo - error), above = y.hi + (y.lo + error);
-  return {below, below == above};
+  return {y.hi, y.hi == madd(y.lo, madd(margin, V::set1(0x1p+54), V::set1(1.0)), y.hi)};
 }
 template <class V>
 REPDL_HD_INLINE Rounded<V> rounded(Pair<V> y, double margin) {
   return rounded(y, V::set1(margin));
+}
+
+// Of a result whose error is absolute: relative to results from `limit` on it is smaller.
+struct Margins {
+  double limit, below, from;
+};
+template <class V>
+REPDL_HD_INLINE Rounded<V> rounded(Pair<V> y, const Margins& margins) {
+  const auto small = absolute(y.hi) < V::set1(margins.limit);
+  return rounded(y, select(small, V::set1(margins.below), V::set1(margins.from)));
 }
 
 // 1 / sqrt(x): r in double, and Newton's step r (1 - x r**2) / 2 for what is left, (1 - x r**2) exact to 2**-104.
@@ -131,7 +158,7 @@ REPDL_HD_INLINE Rounded<V> rsqrt(V x) {
   const V r = V::set1(1.0) / root(x);
   const Pair<V> square = two_product(r, r), p = two_product(square.hi, x);
   const V rest = (V::set1(1.0) - p.hi) - madd(square.lo, x, p.lo);
-  const Rounded<V> y = rounded(Pair<V>{r, r * rest * V::set1(0.5)}, 0x1p-98);
+  const Rounded<V> y = rounded(quick_two_sum(r, r * rest * V::set1(0.5)), 0x1p-98);
   return {y.value, y.decided & (V::set1(0x1p-900) < x) & (x < V::set1(0x1p+900))};
 }
 

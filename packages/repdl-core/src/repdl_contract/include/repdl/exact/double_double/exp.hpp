@@ -1,9 +1,10 @@
 // exp and its kin in double-doubles.
 //
-//   x = k ln 2 / 128 + r, |r| < 2**-8.5, k = 128 n + j:  exp(x) = 2**n t_j (1 + p), p = exp(r) - 1
+//   x = k ln 2 / 256 + r, |r| < 2**-9.5, k = 256 n + j:  exp(x) = 2**n t_j (1 + p), p = exp(r) - 1
 //
-// r = a - b with a exact; p = s + t: r and r**2 / 2 and their errors, then r**3 (1/6 + ...), below 2**-28, whose
-// rounding is the largest error, 2**-80. Written as a double-double, 1 + p has a relative error below 2**-78.
+// The double-double p is r, rounded, and what is left of r with r**2 (1/2 + ...), below 2**-20, whose rounding is the
+// largest error: that of 1 + p is below 2**-70.7. Or, `precisely`, the rounding error of r**2 / 2 is kept, and p itself
+// has a relative error below 2**-71.8.
 #pragma once
 
 #include "repdl/exact/double_double/arithmetic.hpp"
@@ -11,7 +12,25 @@
 
 namespace repdl::exact::double_double {
 
-constexpr double exp_margin = 0x1p-74;
+constexpr double exp_margin = 0x1p-70;
+
+// x = k ln 2 / 256 + r + low
+template <class V>
+struct ExpRest {
+  V shifted;  // k + 2**52 * 1.5
+  V r, low;
+};
+
+// For |x| < 746; lower is what x lacks.
+template <class V>
+REPDL_HD_INLINE ExpRest<V> exp_rest(V x, V lower) {
+  const V magic = V::set1(0x1.8p+52);
+  const V shifted = madd(x, V::set1(0x1.71547652b82fep+8), magic), k = shifted - magic;
+  const V a = madd(k, V::set1(-ln_2_256[0]), x);  // exact: 34 bits of ln 2 / 256, 19 of k
+  // The product has 53 bits at most, so that the first difference is the only rounding: below 2**-98 k.
+  const V r = madd(k, V::set1(-ln_2_256[1]), a), left = madd(k, V::set1(-ln_2_256[1]), a - r);
+  return {shifted, r, left + madd(k, V::set1(-ln_2_256[2]), lower)};
+}
 
 // exp(x) = scale (table.hi + table.lo) (1 + p.hi + p.lo)
 template <class V>
@@ -20,28 +39,37 @@ struct ExpParts {
   Pair<V> table, p;
 };
 
-// For |x.hi| < 746.
+// low is below 2**-48.
+template <bool precisely, class V>
+REPDL_HD_INLINE ExpParts<V> exp_parts(const ExpRest<V>& x) {
+  const V r = x.r, square = r * r, low = madd(r, x.low, x.low);
+  V q = V::set1(1.0 / 720);
+  if constexpr (precisely) q = madd(r, V::set1(1.0 / 5040), q);
+  q = madd(q, r, V::set1(1.0 / 120));
+  q = madd(q, r, V::set1(1.0 / 24));
+  q = madd(q, r, V::set1(1.0 / 6));
+  Pair<V> p;
+  if constexpr (precisely) {
+    const Pair<V> half = two_product(r, r * V::set1(0.5));
+    p = quick_two_sum(r, half.hi);
+    p.lo = madd(q * r, square, low + (half.lo + p.lo));
+  } else {
+    p = {r, madd(madd(q, r, V::set1(0.5)), square, low)};
+  }
+  const V j = and_bits(x.shifted, 255), power = left(and_bits(x.shifted, ~std::uint64_t{255}), 44);
+  return {power, {look_up(exp_table_hi(), j), look_up(exp_table_lo(), j)}, p};
+}
+
+template <bool precisely = false, class V>
+REPDL_HD_INLINE ExpParts<V> exp_parts(V x) {
+  return exp_parts<precisely>(exp_rest(x, V::set1(0.0)));
+}
+
 template <class V>
 REPDL_HD_INLINE ExpParts<V> exp_parts(Pair<V> x) {
-  const V magic = V::set1(0x1.8p+52);
-  const V shifted = madd(x.hi, V::set1(0x1.71547652b82fep+7), magic), k = shifted - magic;
-  const V a = madd(k, V::set1(-ln_2_128[0]), x.hi);  // exact: 34 bits of ln 2 / 128, 18 of k
-  const Pair<V> b = two_sum(a, k * V::set1(-ln_2_128[1]));
-  const Pair<V> r = two_sum(b.hi, b.lo + madd(k, V::set1(-ln_2_128[2]), x.lo));
-
-  const Pair<V> half = two_product(r.hi, r.hi * V::set1(0.5));
-  V q = madd(r.hi, V::set1(1.0 / 5040), V::set1(1.0 / 720));
-  q = madd(q, r.hi, V::set1(1.0 / 120));
-  q = madd(q, r.hi, V::set1(1.0 / 24));
-  q = madd(q, r.hi, V::set1(1.0 / 6));
-  const Pair<V> s = quick_two_sum(r.hi, half.hi);
-  const V rest = madd(r.hi, r.lo, r.lo) + (half.lo + s.lo);
-  const V t = madd(q * r.hi, r.hi * r.hi, rest);
-
-  const V j = and_bits(shifted, 127);
-  return {left(and_bits(shifted, ~std::uint64_t{127}), 45),
-          {look_up(exp_table_hi(), j), look_up(exp_table_lo(), j)},
-          {s.hi, t}};
+  const ExpRest<V> rest = exp_rest(x.hi, x.lo);
+  const Pair<V> r = two_sum(rest.r, rest.low);
+  return exp_parts<false>(ExpRest<V>{rest.shifted, r.hi, r.lo});
 }
 
 // exp(x), without its scale.
@@ -61,7 +89,7 @@ REPDL_HD_INLINE Pair<V> scaled(Pair<V> x, V power) {
 
 template <class V>
 REPDL_HD_INLINE Rounded<V> exp(V x) {
-  const ExpParts<V> e = exp_parts(Pair<V>{x, V::set1(0.0)});
+  const ExpParts<V> e = exp_parts(x);
   const Rounded<V> y = rounded(unscaled(e), exp_margin);
   return {plus_bits(y.value, e.power), y.decided & (absolute(x) < V::set1(708.0))};
 }
@@ -74,11 +102,11 @@ REPDL_HD_INLINE Rounded<V> exp2(V x) {
   return {plus_bits(y.value, e.power), y.decided & (absolute(x) < V::set1(1021.0))};
 }
 
-// exp(x) - 1 = (scale t_j - 1) + scale t_j p: where k = 0 that is p, whose relative error is below 2**-71, as
-// r**3 / 6 is below 2**-19 r; elsewhere it is 2**-9 at least. For x above -745 and below 708.
+// exp(x) - 1 = (scale t_j - 1) + scale t_j p: where k = 0 that is p, elsewhere it is 2**-10 at least. For x above
+// -745 and below 708.
 template <class V>
-REPDL_HD_INLINE Pair<V> expm1_pair(Pair<V> x) {
-  const ExpParts<V> e = exp_parts(x);
+REPDL_HD_INLINE Pair<V> expm1_pair(V x) {
+  const ExpParts<V> e = exp_parts<true>(x);
   const Pair<V> table = scaled(e.table, e.power);
   const Pair<V> whole = two_sum(table.hi, V::set1(-1.0)), m = two_product(table.hi, e.p.hi);
   const Pair<V> s = two_sum(whole.hi, m.hi);
@@ -86,7 +114,7 @@ REPDL_HD_INLINE Pair<V> expm1_pair(Pair<V> x) {
   return quick_two_sum(s.hi, (s.lo + whole.lo) + rest);
 }
 
-constexpr double expm1_margin = 0x1p-68;
+constexpr double expm1_margin = 0x1p-70;
 
 // Whether products of |x| and margins are no subnormal numbers, or x is 0.
 template <class V>
@@ -113,7 +141,7 @@ REPDL_HD_INLINE V bounded(V x, double low, double high) {
 
 template <class V>
 REPDL_HD_INLINE Rounded<V> expm1(V x) {
-  const Rounded<V> y = rounded(expm1_pair(Pair<V>{bounded(x, -64.0, 709.0), V::set1(0.0)}), expm1_margin);
+  const Rounded<V> y = rounded(expm1_pair(bounded(x, -64.0, 709.0)), expm1_margin);
   return {zero_kept(x, y.value), y.decided & (x < V::set1(708.0)) & not_tiny(x)};
 }
 
@@ -121,17 +149,17 @@ REPDL_HD_INLINE Rounded<V> expm1(V x) {
 template <class V>
 REPDL_HD_INLINE Rounded<V> sigmoid(V x) {
   const V z = bounded(V::set1(0.0) - x, -64.0, 709.0);
-  const ExpParts<V> e = exp_parts(Pair<V>{z, V::set1(0.0)});
+  const ExpParts<V> e = exp_parts(z);
   const Pair<V> y = Pair<V>{V::set1(1.0), V::set1(0.0)} / (scaled(unscaled(e), e.power) + V::set1(1.0));
-  const Rounded<V> result = rounded(y, 0x1p-72);
-  return {result.value, result.decided & (V::set1(-700.0) < x)};
+  const Rounded<V> result = rounded(y, exp_margin);
+  return {result.value, result.decided & (V::set1(-600.0) < x)};  // its lower part is a normal number
 }
 
 // e / (e + 2) with e = exp(2 |x|) - 1
 template <class V>
 REPDL_HD_INLINE Rounded<V> tanh(V x) {
   const V size = absolute(x), z = smaller(V::set1(20.0), size);
-  const Pair<V> e = expm1_pair(Pair<V>{z + z, V::set1(0.0)});
+  const Pair<V> e = expm1_pair(z + z);
   const Rounded<V> y = rounded(e / (e + V::set1(2.0)), expm1_margin);
   return {with_sign(y.value, x), y.decided & not_tiny(x) & (x == x)};
 }
@@ -140,7 +168,7 @@ REPDL_HD_INLINE Rounded<V> tanh(V x) {
 template <class V>
 REPDL_HD_INLINE Rounded<V> sinh(V x) {
   const V size = absolute(x);
-  const Pair<V> e = expm1_pair(Pair<V>{smaller(size, V::set1(709.0)), V::set1(0.0)});
+  const Pair<V> e = expm1_pair(smaller(size, V::set1(709.0)));
   const Pair<V> sum = e + e / (e + V::set1(1.0));
   const Rounded<V> y = rounded(sum, expm1_margin);
   return {with_sign(y.value * V::set1(0.5), x), y.decided & not_tiny(x) & (size < V::set1(708.0))};
@@ -149,9 +177,9 @@ REPDL_HD_INLINE Rounded<V> sinh(V x) {
 template <class V>
 REPDL_HD_INLINE Rounded<V> cosh(V x) {
   const V size = absolute(x);
-  const ExpParts<V> parts = exp_parts(Pair<V>{smaller(size, V::set1(709.0)), V::set1(0.0)});
+  const ExpParts<V> parts = exp_parts(smaller(size, V::set1(709.0)));
   const Pair<V> e = scaled(unscaled(parts), parts.power);
-  const Rounded<V> y = rounded(e + Pair<V>{V::set1(1.0), V::set1(0.0)} / e, 0x1p-72);
+  const Rounded<V> y = rounded(e + Pair<V>{V::set1(1.0), V::set1(0.0)} / e, exp_margin);
   return {y.value * V::set1(0.5), y.decided & (size < V::set1(708.0))};
 }
 

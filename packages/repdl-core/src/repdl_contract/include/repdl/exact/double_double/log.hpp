@@ -18,30 +18,26 @@ REPDL_HD_INLINE auto log_in_range(V x) {
   return (V::set1(0x1p-1022) < x) & (x < V::set1(0x1.8p+1023));
 }
 
-// n of the bits n 2**52, as a number.
+// x = 2**n m, and m next to 1 / c.
 template <class V>
-REPDL_HD_INLINE V exponent_of(V power) {
-  const V biased = right(plus_bits(power, from_pattern<V>(0x3ff0000000000000u)), 52);
-  return plus_bits(biased, from_pattern<V>(0x4330000000000000u)) - V::set1(0x1p+52 + 1023);
+struct LogParts {
+  V power;  // n in the exponent of a double
+  V m, j, c;
+};
+
+template <class V>
+REPDL_HD_INLINE LogParts<V> log_parts(V x) {
+  const V parts = minus_bits(x, from_pattern<V>(0x3fe6800000000000u));
+  const V power = and_bits(parts, 0xfff0000000000000u), j = and_bits(right(parts, 43), 511);
+  return {power, minus_bits(x, power), j, look_up(log_inverse(), j)};
 }
 
-// log(x + lower), |x.lo| at most 2**-53 x.hi, and lower that of x.lo.
+// n ln 2 - log(c) + log(1 + r)
 template <bool precisely, class V>
-REPDL_HD_INLINE Pair<V> log_pair(Pair<V> x, V lower) {
-  const V offset = from_pattern<V>(0x3fe6800000000000u);
-  const V parts = minus_bits(x.hi, offset);
-  const V power = and_bits(parts, 0xfff0000000000000u);
-  const V m = minus_bits(x.hi, power), j = and_bits(right(parts, 43), 511);
-  const V n = exponent_of(power);
-  const V c = look_up(log_inverse(), j);
-
-  const Pair<V> p = two_product(m, c);
-  const V low = zero_kept(x.lo, minus_bits(x.lo, power));
-  const Pair<V> near = two_sum(p.hi - V::set1(1.0), madd(low, c, p.lo));
-  const Pair<V> r{near.hi, madd(zero_kept(lower, minus_bits(lower, power)), c, near.lo)};
-
+REPDL_HD_INLINE Pair<V> log_of(const LogParts<V>& x, Pair<V> r) {
   // tail = log(1 + r) - r
-  V q = madd(r.hi, V::set1(1.0 / 9), V::set1(-1.0 / 8));
+  V q = V::set1(-1.0 / 8);
+  if constexpr (precisely) q = madd(r.hi, V::set1(1.0 / 9), q);
   q = madd(q, r.hi, V::set1(1.0 / 7));
   q = madd(q, r.hi, V::set1(-1.0 / 6));
   q = madd(q, r.hi, V::set1(1.0 / 5));
@@ -57,34 +53,52 @@ REPDL_HD_INLINE Pair<V> log_pair(Pair<V> x, V lower) {
     tail = two_product(r.hi, r.hi * V::set1(-0.5));
     tail.lo = madd(q * r.hi, r.hi * r.hi, madd(-r.hi, r.lo, tail.lo));
   }
-  const V whole = madd(n, V::set1(ln_2_of_log[0]), look_up(log_table_hi(), j));  // exact: multiples of 2**-42
+  const V n = exponent_of(x.power);
+  const V whole = madd(n, V::set1(ln_2_of_log[0]), look_up(log_table_hi(), x.j));  // exact: multiples of 2**-42
   const Pair<V> a = quick_two_sum(whole, r.hi);
   const Pair<V> s = quick_two_sum(a.hi, tail.hi);
-  const V rest = madd(n, V::set1(ln_2_of_log[1]), look_up(log_table_lo(), j)) + (a.lo + (s.lo + (r.lo + tail.lo)));
+  const V low = madd(n, V::set1(ln_2_of_log[1]), look_up(log_table_lo(), x.j));
+  const V rest = low + (a.lo + (s.lo + (r.lo + tail.lo)));
   return quick_two_sum(s.hi, rest);
 }
 
-constexpr double log_margin = 0x1p-68;
+template <bool precisely = false, class V>
+REPDL_HD_INLINE Pair<V> log_pair(V x) {
+  const LogParts<V> parts = log_parts(x);
+  const Pair<V> p = two_product(parts.m, parts.c);
+  return log_of<precisely>(parts, quick_two_sum(p.hi - V::set1(1.0), p.lo));
+}
+
+// log(x + lower), |x.lo| at most 2**-53 x.hi, and lower that of x.lo.
+template <class V>
+REPDL_HD_INLINE Pair<V> log_pair(Pair<V> x, V lower) {
+  const LogParts<V> parts = log_parts(x.hi);
+  const Pair<V> p = two_product(parts.m, parts.c);
+  const V low = zero_kept(x.lo, minus_bits(x.lo, parts.power));
+  const V lowest = zero_kept(lower, minus_bits(lower, parts.power));
+  const Pair<V> near = two_sum(p.hi - V::set1(1.0), madd(low, parts.c, p.lo));
+  return log_of<false>(parts, {near.hi, madd(lowest, parts.c, near.lo)});
+}
+
+constexpr Margins log_margins = {0x1p-4, 0x1p-68, 0x1p-73};
+// Of a sum with a lower part, r**2 times which is left out.
+constexpr Margins log_of_pair_margins = {0x1p-4, 0x1p-68, 0x1p-70};
 
 template <class V>
 REPDL_HD_INLINE Rounded<V> log(V x) {
-  const Rounded<V> y = rounded(log_pair<false>(single_pair(x), V::set1(0.0)), log_margin);
+  const Rounded<V> y = rounded(log_pair(x), log_margins);
   return {y.value, y.decided & log_in_range(x)};
 }
 
 template <class V>
 REPDL_HD_INLINE Rounded<V> log2(V x) {
-  const Rounded<V> y =
-      rounded(log_pair<false>(single_pair(x), V::set1(0.0)) * Pair<V>{V::set1(over_ln_2[0]), V::set1(over_ln_2[1])},
-              log_margin);
+  const Rounded<V> y = rounded(log_pair(x) * Pair<V>{V::set1(over_ln_2[0]), V::set1(over_ln_2[1])}, log_margins);
   return {y.value, y.decided & log_in_range(x)};
 }
 
 template <class V>
 REPDL_HD_INLINE Rounded<V> log10(V x) {
-  const Rounded<V> y =
-      rounded(log_pair<false>(single_pair(x), V::set1(0.0)) * Pair<V>{V::set1(over_ln_10[0]), V::set1(over_ln_10[1])},
-              log_margin);
+  const Rounded<V> y = rounded(log_pair(x) * Pair<V>{V::set1(over_ln_10[0]), V::set1(over_ln_10[1])}, log_margins);
   return {y.value, y.decided & log_in_range(x)};
 }
 
@@ -92,12 +106,12 @@ REPDL_HD_INLINE Rounded<V> log10(V x) {
 template <class V>
 REPDL_HD_INLINE Pair<V> log1p_pair(Pair<V> y) {
   const Pair<V> u = two_sum(V::set1(1.0), y.hi);
-  return log_pair<false>(u, y.lo);
+  return log_pair(u, y.lo);
 }
 
 template <class V>
 REPDL_HD_INLINE Rounded<V> log1p(V x) {
-  const Rounded<V> y = rounded(log1p_pair(single_pair(x)), log_margin);
+  const Rounded<V> y = rounded(log1p_pair(single_pair(x)), log_margins);
   return {zero_kept(x, y.value), y.decided & not_tiny(x) & (V::set1(-1.0) < x) & (x < V::set1(0x1p+1000))};
 }
 
@@ -107,7 +121,7 @@ REPDL_HD_INLINE Rounded<V> asinh(V x) {
   const V a = absolute(x);
   const Pair<V> square = two_product(a, a);
   const Pair<V> whole = square / (root(square + V::set1(1.0)) + V::set1(1.0)) + a;
-  const Rounded<V> y = rounded(log1p_pair(whole), log_margin);
+  const Rounded<V> y = rounded(log1p_pair(whole), log_of_pair_margins);
   const auto plain = (V::set1(0x1p-400) < a) & (a < V::set1(0x1p+400));
   return {with_sign(y.value, x), y.decided & (plain | (x == V::set1(0.0)))};
 }
@@ -116,7 +130,7 @@ REPDL_HD_INLINE Rounded<V> asinh(V x) {
 template <class V>
 REPDL_HD_INLINE Rounded<V> acosh(V x) {
   const Pair<V> above = two_sum(x, V::set1(-1.0)), more = two_sum(x, V::set1(1.0));
-  const Rounded<V> y = rounded(log1p_pair(above + root(above * more)), log_margin);
+  const Rounded<V> y = rounded(log1p_pair(above + root(above * more)), log_of_pair_margins);
   return {y.value, y.decided & (V::set1(1.0) < x) & (x < V::set1(0x1p+400))};
 }
 
@@ -125,7 +139,7 @@ template <class V>
 REPDL_HD_INLINE Rounded<V> atanh(V x) {
   const V a = absolute(x), zero = V::set1(0.0);
   const Pair<V> ratio = Pair<V>{a + a, zero} / two_sum(V::set1(1.0), -a);
-  const Rounded<V> y = rounded(log1p_pair(ratio), log_margin);
+  const Rounded<V> y = rounded(log1p_pair(ratio), log_of_pair_margins);
   const auto plain = (V::set1(0x1p-900) < a) & (a < V::set1(1.0));
   return {with_sign(y.value * V::set1(0.5), x), y.decided & (plain | (x == zero))};
 }

@@ -29,6 +29,8 @@ REPDL_HD inline Truth operator|(Truth a, Truth b) { return {a.m || b.m}; }
 REPDL_HD inline Truth operator<(Double a, Double b) { return {a.v < b.v}; }
 REPDL_HD inline Truth operator==(Double a, Double b) { return {a.v == b.v}; }
 
+REPDL_HD inline bool everywhere(Truth a) { return a.m; }
+
 REPDL_HD inline Double madd(Double a, Double b, Double c) { return {exact::madd(a.v, b.v, c.v)}; }
 
 // a b - p, exactly, for p = a b rounded. Without the instruction by halves of the factors (T. J. Dekker, "A
@@ -56,6 +58,11 @@ REPDL_HD inline Double minus_bits(Double x, Double bits) { return {from_bits(to_
 REPDL_HD inline Double and_bits(Double x, std::uint64_t mask) { return {from_bits(to_bits(x.v) & mask)}; }
 REPDL_HD inline Double left(Double x, int by) { return {from_bits(to_bits(x.v) << by)}; }
 REPDL_HD inline Double right(Double x, int by) { return {from_bits(to_bits(x.v) >> by)}; }
+
+// n of the bits n 2**52, as a number.
+REPDL_HD inline Double exponent_of(Double power) {
+  return {static_cast<double>(static_cast<std::int64_t>(to_bits(power.v)) >> 52)};
+}
 
 // table[index], index an integer in bits.
 REPDL_HD inline Double look_up(const double* table, Double index) { return {table[to_bits(index.v)]}; }

@@ -2,9 +2,9 @@
 //
 //   x = k pi / 256 + t, |t| < 2**-7.3:  sin(x) = s cos(t) + c sin(t), with s and c the sine and cosine of k pi / 256
 //
-// t = x - k pi / 256 by four parts of pi / 256, to 2**-113; its cosine and sine by series. What is no double-double
-// in the sum is below 2**-17 of it, and has an error of 2**-69. For |x| below 2**20 and, as the parts give t to
-// no more than 2**-113, results from 2**-34 on or arguments below pi / 512.
+// t is x - k pi / 256: up to 2**12 by three parts of pi / 256, to 2**-108, and up to 2**20 by four, to 2**-113. So
+// results are from 2**-34 on, or arguments below pi / 512. What is no double-double in the sum is below 2**-24, and has
+// an error of 2**-76.
 #pragma once
 
 #include "repdl/exact/double_double/exp.hpp"
@@ -12,7 +12,7 @@
 
 namespace repdl::exact::double_double {
 
-constexpr double sin_margin = 0x1p-67;
+constexpr Margins sin_margins = {0x1p-2, 0x1p-66, 0x1p-72};
 
 template <class V>
 struct Angle {
@@ -23,14 +23,20 @@ struct Angle {
 
 template <class V>
 REPDL_HD_INLINE Angle<V> angle_of(V x) {
-  const V magic = V::set1(0x1.8p+52);
+  const V magic = V::set1(0x1.8p+52), size = absolute(x);
   const V shifted = madd(x, V::set1(0x1.45f306dc9c883p+6), magic), k = shifted - magic;
-  const V a = madd(k, V::set1(-pi_256[0]), x);  // exact: 25 bits of pi / 256, 27 of k
-  const Pair<V> b = two_sum(a, k * V::set1(-pi_256[1]));
-  const Pair<V> c = two_sum(b.hi, k * V::set1(-pi_256[2]));
-  const V low = madd(k, V::set1(-pi_256[3]), b.lo + c.lo);
-  const Pair<V> t = quick_two_sum(c.hi, low);
-  const auto near = (absolute(x) < V::set1(0x1p+20)) & ((V::set1(0x1p-34) < absolute(t.hi)) | (k == V::set1(0.0)));
+  Pair<V> t;
+  if (everywhere(size < V::set1(0x1p+12))) {
+    const V a = madd(k, V::set1(-pi_256_near[0]), x);  // exact: 33 bits of pi / 256, 19 of k
+    t = two_sum(a, k * V::set1(-pi_256_near[1]));
+    t.lo = madd(k, V::set1(-pi_256_near[2]), t.lo);
+  } else {
+    const V a = madd(k, V::set1(-pi_256[0]), x);  // exact: 25 bits of pi / 256, 27 of k
+    const Pair<V> b = two_sum(a, k * V::set1(-pi_256[1]));
+    const Pair<V> c = two_sum(b.hi, k * V::set1(-pi_256[2]));
+    t = quick_two_sum(c.hi, madd(k, V::set1(-pi_256[3]), b.lo + c.lo));
+  }
+  const auto near = (size < V::set1(0x1p+20)) & ((V::set1(0x1p-34) < absolute(t.hi)) | (k == V::set1(0.0)));
   return {t, shifted, near};
 }
 
@@ -54,7 +60,8 @@ REPDL_HD_INLINE Pair<V> sine_of(const Angle<V>& x, int quarters) {
 
   const Pair<V> square = two_product(t, t * V::set1(-0.5));
   const Pair<V> first = two_product(c.hi, t), second = two_product(s.hi, square.hi);
-  const Pair<V> a = two_sum(s.hi, first.hi), b = two_sum(a.hi, second.hi);
+  // s is 0, or at least twice as large as t.
+  const Pair<V> a = quick_two_sum(s.hi, first.hi), b = quick_two_sum(a.hi, second.hi);
   // s and c times what is left of the series, and the low parts.
   const V of_cos = madd(q, z * z, madd(-t, x.t.lo, square.lo));
   const V of_sin = madd(p * z, t, madd(square.hi, x.t.lo, x.t.lo));
@@ -65,14 +72,14 @@ REPDL_HD_INLINE Pair<V> sine_of(const Angle<V>& x, int quarters) {
 template <class V>
 REPDL_HD_INLINE Rounded<V> sin(V x) {
   const Angle<V> angle = angle_of(x);
-  const Rounded<V> y = rounded(sine_of(angle, 0), sin_margin);
+  const Rounded<V> y = rounded(sine_of(angle, 0), sin_margins);
   return {zero_kept(x, y.value), y.decided & angle.decided & not_tiny(x)};
 }
 
 template <class V>
 REPDL_HD_INLINE Rounded<V> cos(V x) {
   const Angle<V> angle = angle_of(x);
-  const Rounded<V> y = rounded(sine_of(angle, 1), sin_margin);
+  const Rounded<V> y = rounded(sine_of(angle, 1), sin_margins);
   return {y.value, y.decided & angle.decided};
 }
 
