@@ -9,7 +9,7 @@
 
 namespace repdl::exact::double_double {
 
-constexpr Margins atan_margins = {0x1p-3, 0x1p-67, 0x1p-72};
+REPDL_HD_INLINE constexpr Margins atan_margins() { return {0x1p-3, 0x1p-67, 0x1p-72}; }
 
 template <class V>
 REPDL_HD_INLINE Pair<V> selected(bool_of<V> mask, Pair<V> a, Pair<V> b) {
@@ -38,7 +38,7 @@ REPDL_HD_INLINE Pair<V> acute_angle(Pair<V> a, Pair<V> b) {
 template <class V>
 REPDL_HD_INLINE Rounded<V> atan(V x) {
   const V size = smaller(absolute(x), V::set1(0x1p+60));
-  const Rounded<V> y = rounded(acute_angle(single_pair(size), single_pair(V::set1(1.0))), atan_margins);
+  const Rounded<V> y = rounded(acute_angle(single_pair(size), single_pair(V::set1(1.0))), atan_margins());
   const auto plain = (V::set1(0x1p-400) < size) & (absolute(x) < V::set1(0x1p+60));
   return {with_sign(y.value, x), y.decided & (plain | (x == V::set1(0.0)))};
 }
@@ -52,7 +52,7 @@ REPDL_HD_INLINE Pair<V> other_side(V x) {
 template <class V>
 REPDL_HD_INLINE Rounded<V> asin(V x) {
   const V size = absolute(x);
-  const Rounded<V> y = rounded(acute_angle(single_pair(size), other_side(size)), atan_margins);
+  const Rounded<V> y = rounded(acute_angle(single_pair(size), other_side(size)), atan_margins());
   const auto plain = (V::set1(0x1p-400) < size) & (size < V::set1(1.0));
   return {with_sign(y.value, x), y.decided & (plain | (x == V::set1(0.0)))};
 }
@@ -62,7 +62,7 @@ REPDL_HD_INLINE Rounded<V> acos(V x) {
   const V size = absolute(x);
   const Pair<V> acute = acute_angle(other_side(size), single_pair(size));
   const Pair<V> pi{V::set1(2.0 * half_pi_hi), V::set1(2.0 * half_pi_lo)};
-  const Rounded<V> y = rounded(selected<V>(x < V::set1(0.0), pi - acute, acute), atan_margins);
+  const Rounded<V> y = rounded(selected<V>(x < V::set1(0.0), pi - acute, acute), atan_margins());
   const auto plain = (V::set1(0x1p-100) < size) & (size < V::set1(1.0));
   return {y.value, y.decided & plain};
 }
@@ -73,7 +73,7 @@ REPDL_HD_INLINE Rounded<V> atan2(V y, V x) {
   const V a = absolute(y), b = absolute(x), low = V::set1(0x1p-400), high = V::set1(0x1p+400);
   const Pair<V> acute = acute_angle(single_pair(a), single_pair(b));
   const Pair<V> pi{V::set1(2.0 * half_pi_hi), V::set1(2.0 * half_pi_lo)};
-  const Rounded<V> size = rounded(selected<V>(x < V::set1(0.0), pi - acute, acute), atan_margins);
+  const Rounded<V> size = rounded(selected<V>(x < V::set1(0.0), pi - acute, acute), atan_margins());
   const auto plain = (low < a) & (low < b) & (a < high) & (b < high) & (b * V::set1(0x1p-100) < a);
   return {with_sign(size.value, y), size.decided & plain};
 }

@@ -29,7 +29,8 @@ REPDL_HD_INLINE ExpRest<V> exp_rest(V x, V lower) {
   const V a = madd(k, V::set1(-ln_2_256[0]), x);  // exact: 34 bits of ln 2 / 256, 19 of k
   // The product has 53 bits at most, so that the first difference is the only rounding: below 2**-98 k.
   const V r = madd(k, V::set1(-ln_2_256[1]), a), left = madd(k, V::set1(-ln_2_256[1]), a - r);
-  return {shifted, r, left + madd(k, V::set1(-ln_2_256[2]), lower)};
+  const V low = madd(k, V::set1(-ln_2_256[2]), lower);
+  return {shifted, r, left + low};
 }
 
 // exp(x) = scale (table.hi + table.lo) (1 + p.hi + p.lo)

@@ -80,25 +80,25 @@ REPDL_HD_INLINE Pair<V> log_pair(Pair<V> x, V lower) {
   return log_of<false>(parts, {near.hi, madd(lowest, parts.c, near.lo)});
 }
 
-constexpr Margins log_margins = {0x1p-4, 0x1p-68, 0x1p-73};
+REPDL_HD_INLINE constexpr Margins log_margins() { return {0x1p-4, 0x1p-68, 0x1p-73}; }
 // Of a sum with a lower part, r**2 times which is left out.
-constexpr Margins log_of_pair_margins = {0x1p-4, 0x1p-68, 0x1p-70};
+REPDL_HD_INLINE constexpr Margins log_of_pair_margins() { return {0x1p-4, 0x1p-68, 0x1p-70}; }
 
 template <class V>
 REPDL_HD_INLINE Rounded<V> log(V x) {
-  const Rounded<V> y = rounded(log_pair(x), log_margins);
+  const Rounded<V> y = rounded(log_pair(x), log_margins());
   return {y.value, y.decided & log_in_range(x)};
 }
 
 template <class V>
 REPDL_HD_INLINE Rounded<V> log2(V x) {
-  const Rounded<V> y = rounded(log_pair(x) * Pair<V>{V::set1(over_ln_2[0]), V::set1(over_ln_2[1])}, log_margins);
+  const Rounded<V> y = rounded(log_pair(x) * Pair<V>{V::set1(over_ln_2[0]), V::set1(over_ln_2[1])}, log_margins());
   return {y.value, y.decided & log_in_range(x)};
 }
 
 template <class V>
 REPDL_HD_INLINE Rounded<V> log10(V x) {
-  const Rounded<V> y = rounded(log_pair(x) * Pair<V>{V::set1(over_ln_10[0]), V::set1(over_ln_10[1])}, log_margins);
+  const Rounded<V> y = rounded(log_pair(x) * Pair<V>{V::set1(over_ln_10[0]), V::set1(over_ln_10[1])}, log_margins());
   return {y.value, y.decided & log_in_range(x)};
 }
 
@@ -111,7 +111,7 @@ REPDL_HD_INLINE Pair<V> log1p_pair(Pair<V> y) {
 
 template <class V>
 REPDL_HD_INLINE Rounded<V> log1p(V x) {
-  const Rounded<V> y = rounded(log1p_pair(single_pair(x)), log_margins);
+  const Rounded<V> y = rounded(log1p_pair(single_pair(x)), log_margins());
   return {zero_kept(x, y.value), y.decided & not_tiny(x) & (V::set1(-1.0) < x) & (x < V::set1(0x1p+1000))};
 }
 
@@ -121,7 +121,7 @@ REPDL_HD_INLINE Rounded<V> asinh(V x) {
   const V a = absolute(x);
   const Pair<V> square = two_product(a, a);
   const Pair<V> whole = square / (root(square + V::set1(1.0)) + V::set1(1.0)) + a;
-  const Rounded<V> y = rounded(log1p_pair(whole), log_of_pair_margins);
+  const Rounded<V> y = rounded(log1p_pair(whole), log_of_pair_margins());
   const auto plain = (V::set1(0x1p-400) < a) & (a < V::set1(0x1p+400));
   return {with_sign(y.value, x), y.decided & (plain | (x == V::set1(0.0)))};
 }
@@ -130,7 +130,7 @@ REPDL_HD_INLINE Rounded<V> asinh(V x) {
 template <class V>
 REPDL_HD_INLINE Rounded<V> acosh(V x) {
   const Pair<V> above = two_sum(x, V::set1(-1.0)), more = two_sum(x, V::set1(1.0));
-  const Rounded<V> y = rounded(log1p_pair(above + root(above * more)), log_of_pair_margins);
+  const Rounded<V> y = rounded(log1p_pair(above + root(above * more)), log_of_pair_margins());
   return {y.value, y.decided & (V::set1(1.0) < x) & (x < V::set1(0x1p+400))};
 }
 
@@ -139,7 +139,7 @@ template <class V>
 REPDL_HD_INLINE Rounded<V> atanh(V x) {
   const V a = absolute(x), zero = V::set1(0.0);
   const Pair<V> ratio = Pair<V>{a + a, zero} / two_sum(V::set1(1.0), -a);
-  const Rounded<V> y = rounded(log1p_pair(ratio), log_of_pair_margins);
+  const Rounded<V> y = rounded(log1p_pair(ratio), log_of_pair_margins());
   const auto plain = (V::set1(0x1p-900) < a) & (a < V::set1(1.0));
   return {with_sign(y.value * V::set1(0.5), x), y.decided & (plain | (x == zero))};
 }

@@ -12,7 +12,7 @@
 
 namespace repdl::exact::double_double {
 
-constexpr Margins sin_margins = {0x1p-2, 0x1p-66, 0x1p-72};
+REPDL_HD_INLINE constexpr Margins sin_margins() { return {0x1p-2, 0x1p-66, 0x1p-72}; }
 
 template <class V>
 struct Angle {
@@ -72,14 +72,14 @@ REPDL_HD_INLINE Pair<V> sine_of(const Angle<V>& x, int quarters) {
 template <class V>
 REPDL_HD_INLINE Rounded<V> sin(V x) {
   const Angle<V> angle = angle_of(x);
-  const Rounded<V> y = rounded(sine_of(angle, 0), sin_margins);
+  const Rounded<V> y = rounded(sine_of(angle, 0), sin_margins());
   return {zero_kept(x, y.value), y.decided & angle.decided & not_tiny(x)};
 }
 
 template <class V>
 REPDL_HD_INLINE Rounded<V> cos(V x) {
   const Angle<V> angle = angle_of(x);
-  const Rounded<V> y = rounded(sine_of(angle, 1), sin_margins);
+  const Rounded<V> y = rounded(sine_of(angle, 1), sin_margins());
   return {y.value, y.decided & angle.decided};
 }
 
