@@ -61,7 +61,8 @@ REPDL_HD_INLINE const double* {name}() {{
 
 
 def constants(name: str, values: list[float], text: str) -> str:
-    return f"\nconstexpr double {name}[] = {{{', '.join(v.hex() for v in values)}}};  // {text}"
+    """name_0 and so on: device code takes scalars of the host, and of an array only what an initializer has."""
+    return f"\nconstexpr double {', '.join(f'{name}_{i} = {v.hex()}' for i, v in enumerate(values))};  // {text}"
 
 
 def parts(x: mpfr, *units: int) -> list[float]:

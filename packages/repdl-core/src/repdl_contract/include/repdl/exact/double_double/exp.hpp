@@ -26,10 +26,10 @@ template <class V>
 REPDL_HD_INLINE ExpRest<V> exp_rest(V x, V lower) {
   const V magic = V::set1(0x1.8p+52);
   const V shifted = madd(x, V::set1(0x1.71547652b82fep+8), magic), k = shifted - magic;
-  const V a = madd(k, V::set1(-ln_2_256[0]), x);  // exact: 34 bits of ln 2 / 256, 19 of k
+  const V a = madd(k, V::set1(-ln_2_256_0), x);  // exact: 34 bits of ln 2 / 256, 19 of k
   // The product has 53 bits at most, so that the first difference is the only rounding: below 2**-98 k.
-  const V r = madd(k, V::set1(-ln_2_256[1]), a), left = madd(k, V::set1(-ln_2_256[1]), a - r);
-  const V low = madd(k, V::set1(-ln_2_256[2]), lower);
+  const V r = madd(k, V::set1(-ln_2_256_1), a), left = madd(k, V::set1(-ln_2_256_1), a - r);
+  const V low = madd(k, V::set1(-ln_2_256_2), lower);
   return {shifted, r, left + low};
 }
 
@@ -97,8 +97,8 @@ REPDL_HD_INLINE Rounded<V> exp(V x) {
 
 template <class V>
 REPDL_HD_INLINE Rounded<V> exp2(V x) {
-  const Pair<V> t = two_product(x, V::set1(ln_2_pair[0]));
-  const ExpParts<V> e = exp_parts(Pair<V>{t.hi, madd(x, V::set1(ln_2_pair[1]), t.lo)});
+  const Pair<V> t = two_product(x, V::set1(ln_2_pair_0));
+  const ExpParts<V> e = exp_parts(Pair<V>{t.hi, madd(x, V::set1(ln_2_pair_1), t.lo)});
   const Rounded<V> y = rounded(unscaled(e), exp_margin);
   return {plus_bits(y.value, e.power), y.decided & (absolute(x) < V::set1(1021.0))};
 }

@@ -6,9 +6,9 @@
 // clang-format off
 namespace repdl::exact::double_double {
 
-constexpr double ln_2_256[] = {0x1.62e42fefc0000p-9, -0x1.c610ca8600000p-45, -0x1.871319ff03425p-78};  // ln 2 / 256
+constexpr double ln_2_256_0 = 0x1.62e42fefc0000p-9, ln_2_256_1 = -0x1.c610ca8600000p-45, ln_2_256_2 = -0x1.871319ff03425p-78;  // ln 2 / 256
 
-constexpr double ln_2_pair[] = {0x1.62e42fefa39efp-1, 0x1.abc9e3b39803fp-56};  // ln 2
+constexpr double ln_2_pair_0 = 0x1.62e42fefa39efp-1, ln_2_pair_1 = 0x1.abc9e3b39803fp-56;  // ln 2
 
 // 2**(j / 256)
 REPDL_HD_INLINE const double* exp_table_hi() {

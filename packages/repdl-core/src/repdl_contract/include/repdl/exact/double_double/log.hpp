@@ -54,10 +54,10 @@ REPDL_HD_INLINE Pair<V> log_of(const LogParts<V>& x, Pair<V> r) {
     tail.lo = madd(q * r.hi, r.hi * r.hi, madd(-r.hi, r.lo, tail.lo));
   }
   const V n = exponent_of(x.power);
-  const V whole = madd(n, V::set1(ln_2_of_log[0]), look_up(log_table_hi(), x.j));  // exact: multiples of 2**-42
+  const V whole = madd(n, V::set1(ln_2_of_log_0), look_up(log_table_hi(), x.j));  // exact: multiples of 2**-42
   const Pair<V> a = quick_two_sum(whole, r.hi);
   const Pair<V> s = quick_two_sum(a.hi, tail.hi);
-  const V low = madd(n, V::set1(ln_2_of_log[1]), look_up(log_table_lo(), x.j));
+  const V low = madd(n, V::set1(ln_2_of_log_1), look_up(log_table_lo(), x.j));
   const V rest = low + (a.lo + (s.lo + (r.lo + tail.lo)));
   return quick_two_sum(s.hi, rest);
 }
@@ -92,13 +92,13 @@ REPDL_HD_INLINE Rounded<V> log(V x) {
 
 template <class V>
 REPDL_HD_INLINE Rounded<V> log2(V x) {
-  const Rounded<V> y = rounded(log_pair(x) * Pair<V>{V::set1(over_ln_2[0]), V::set1(over_ln_2[1])}, log_margins());
+  const Rounded<V> y = rounded(log_pair(x) * Pair<V>{V::set1(over_ln_2_0), V::set1(over_ln_2_1)}, log_margins());
   return {y.value, y.decided & log_in_range(x)};
 }
 
 template <class V>
 REPDL_HD_INLINE Rounded<V> log10(V x) {
-  const Rounded<V> y = rounded(log_pair(x) * Pair<V>{V::set1(over_ln_10[0]), V::set1(over_ln_10[1])}, log_margins());
+  const Rounded<V> y = rounded(log_pair(x) * Pair<V>{V::set1(over_ln_10_0), V::set1(over_ln_10_1)}, log_margins());
   return {y.value, y.decided & log_in_range(x)};
 }
 

@@ -6,11 +6,11 @@
 // clang-format off
 namespace repdl::exact::double_double {
 
-constexpr double ln_2_of_log[] = {0x1.62e42fefa3800p-1, 0x1.ef35793c76730p-45};  // ln 2, a multiple of 2**-42 and the rest
+constexpr double ln_2_of_log_0 = 0x1.62e42fefa3800p-1, ln_2_of_log_1 = 0x1.ef35793c76730p-45;  // ln 2, a multiple of 2**-42 and the rest
 
-constexpr double over_ln_2[] = {0x1.71547652b82fep+0, 0x1.777d0ffda0d24p-56};  // 1 / ln 2
+constexpr double over_ln_2_0 = 0x1.71547652b82fep+0, over_ln_2_1 = 0x1.777d0ffda0d24p-56;  // 1 / ln 2
 
-constexpr double over_ln_10[] = {0x1.bcb7b1526e50ep-2, 0x1.95355baaafad3p-57};  // 1 / ln 10
+constexpr double over_ln_10_0 = 0x1.bcb7b1526e50ep-2, over_ln_10_1 = 0x1.95355baaafad3p-57;  // 1 / ln 10
 
 // c next to 1 / m, of 15 bits, for m of 512 intervals from 0.703125 to 1.40625.
 REPDL_HD_INLINE const double* log_inverse() {

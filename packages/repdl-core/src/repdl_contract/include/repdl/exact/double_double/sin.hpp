@@ -27,14 +27,14 @@ REPDL_HD_INLINE Angle<V> angle_of(V x) {
   const V shifted = madd(x, V::set1(0x1.45f306dc9c883p+6), magic), k = shifted - magic;
   Pair<V> t;
   if (everywhere(size < V::set1(0x1p+12))) {
-    const V a = madd(k, V::set1(-pi_256_near[0]), x);  // exact: 33 bits of pi / 256, 19 of k
-    t = two_sum(a, k * V::set1(-pi_256_near[1]));
-    t.lo = madd(k, V::set1(-pi_256_near[2]), t.lo);
+    const V a = madd(k, V::set1(-pi_256_near_0), x);  // exact: 33 bits of pi / 256, 19 of k
+    t = two_sum(a, k * V::set1(-pi_256_near_1));
+    t.lo = madd(k, V::set1(-pi_256_near_2), t.lo);
   } else {
-    const V a = madd(k, V::set1(-pi_256[0]), x);  // exact: 25 bits of pi / 256, 27 of k
-    const Pair<V> b = two_sum(a, k * V::set1(-pi_256[1]));
-    const Pair<V> c = two_sum(b.hi, k * V::set1(-pi_256[2]));
-    t = quick_two_sum(c.hi, madd(k, V::set1(-pi_256[3]), b.lo + c.lo));
+    const V a = madd(k, V::set1(-pi_256_0), x);  // exact: 25 bits of pi / 256, 27 of k
+    const Pair<V> b = two_sum(a, k * V::set1(-pi_256_1));
+    const Pair<V> c = two_sum(b.hi, k * V::set1(-pi_256_2));
+    t = quick_two_sum(c.hi, madd(k, V::set1(-pi_256_3), b.lo + c.lo));
   }
   const auto near = (size < V::set1(0x1p+20)) & ((V::set1(0x1p-34) < absolute(t.hi)) | (k == V::set1(0.0)));
   return {t, shifted, near};

@@ -6,9 +6,9 @@
 // clang-format off
 namespace repdl::exact::double_double {
 
-constexpr double pi_256_near[] = {0x1.921fb54400000p-7, 0x1.0b4611a600000p-41, 0x1.3198a2e037073p-76};  // pi / 256, for arguments below 2**12
+constexpr double pi_256_near_0 = 0x1.921fb54400000p-7, pi_256_near_1 = 0x1.0b4611a600000p-41, pi_256_near_2 = 0x1.3198a2e037073p-76;  // pi / 256, for arguments below 2**12
 
-constexpr double pi_256[] = {0x1.921fb50000000p-7, 0x1.110b460000000p-33, 0x1.1a62640000000p-61, -0x1.9d747f23e32edp-86};  // pi / 256
+constexpr double pi_256_0 = 0x1.921fb50000000p-7, pi_256_1 = 0x1.110b460000000p-33, pi_256_2 = 0x1.1a62640000000p-61, pi_256_3 = -0x1.9d747f23e32edp-86;  // pi / 256
 
 // sin(j pi / 256)
 REPDL_HD_INLINE const double* sin_table_hi() {
