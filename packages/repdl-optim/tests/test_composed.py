@@ -147,6 +147,7 @@ def test_composed__error_changes_nothing(name: str) -> None:
         assert_same_state(optimizer.state_dict(), before[1])
 
 
+@pytest.mark.skipif("Muon" not in NAMES, reason="needs a newer torch")
 def test_muon__learning_rate_as_a_tensor() -> None:
     found = []
     for lr in (0.25, torch.tensor(0.25)):

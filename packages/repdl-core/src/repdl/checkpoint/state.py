@@ -85,6 +85,13 @@ def _check_object(kind: str, name: str, value: Any) -> None:
         )
 
 
+def _state_dict(value: Any) -> dict[str, Any]:
+    state: dict[str, Any] = value.state_dict()
+    if isinstance(value, torch.optim.swa_utils.SWALR):
+        return {name: each for name, each in state.items() if name != "anneal_func"}  # a function, in torch 2.6
+    return state
+
+
 def collect(run: Run, with_gradients: bool = True, with_samplers: bool = True, with_generators: bool = True) -> State:
     """The states of all objects and generators; tensors are those of the objects."""
     state: State = {}
@@ -93,7 +100,7 @@ def collect(run: Run, with_gradients: bool = True, with_samplers: bool = True, w
     if with_gradients:
         _add(state, run, "model", _gradients, "gradients")
     for kind in ("optimizer", "scheduler", "scaler", *(["sampler"] if with_samplers else [])):
-        _add(state, run, kind, lambda each: each.state_dict())
+        _add(state, run, kind, _state_dict)
     _add(state, run, "generator", lambda each: generators.get_state("generator", each))
     if with_generators:
         state["generators"] = generators.capture()

@@ -131,8 +131,8 @@ struct Rounded {
   bool_of<V> decided;
 };
 
-// hi, where hi = hi + lo rounded, decided where an error of `margin` |hi| does not matter: |lo| is half of an ulp at
-// most, 2**-54 |hi| at least, and what is added to it there is at least margin |hi|.
+// hi, which is hi + lo rounded; decided where an error of margin |hi| does not change it. That can only be where lo is
+// nearly half of an ulp, which is 2**-54 |hi| at least, and what is added to lo there is margin |hi| at least.
 template <class V>
 REPDL_HD_INLINE Rounded<V> rounded(Pair<V> y, V margin) {
   return {y.hi, y.hi == madd(y.lo, madd(margin, V::set1(0x1p+54), V::set1(1.0)), y.hi)};
