@@ -62,10 +62,10 @@ DOUBLE_PRODUCTS = [case for case in cases() if case.op in PRODUCTS and not case.
 
 
 BEYOND_BLOCKS = [
-    Case("matmul", "blocks", lambda: (uniform(1, 131, 3), uniform(2, 3, 517), False, False)),
+    Case("matmul", "blocks", lambda: (uniform(1, 227, 3), uniform(2, 3, 517), False, False)),
     Case("linear", "long", lambda: (uniform(1, 3, 2300), uniform(2, 5, 2300), uniform(3, 5))),
-    Case("matmul", "shared columns", lambda: (uniform(1, 101, 530), uniform(2, 20, 530), False, True)),
-    Case("matmul", "deep", lambda: (uniform(1, 4100, 97), uniform(2, 4100, 9), True, False)),
+    Case("matmul", "shared columns", lambda: (uniform(1, 203, 530), uniform(2, 20, 530), False, True)),
+    Case("matmul", "deep", lambda: (uniform(1, 4100, 193), uniform(2, 4100, 9), True, False)),
     Case("matmul", "one row", lambda: (uniform(1, 1, 300), uniform(2, 77, 300), False, True)),
     Case("matmul", "two rows", lambda: (uniform(1, 2, 300), uniform(2, 300, 77), False, False)),
 ]
