@@ -33,86 +33,64 @@ template <auto f, class... X>
   return in_lanes<f>(left, y.value, std::array<Vec64, sizeof...(X)>{x...}, std::index_sequence_for<X...>());
 }
 
-[[gnu::always_inline]] inline Vec64 acos(Vec64 x) {
-  return or_accurate<exact::accurate::acos>(exact::double_double::acos(x), x);
+// What a fast path gives of a vector, for loops that compute the rest apart: a call in a loop takes the registers of
+// its constants.
+struct TestedVec64 {
+  Vec64 value;
+  Mask64 decided;
+};
+
+[[gnu::always_inline]] inline TestedVec64 tested(exact::double_double::Rounded<Vec64> y) {
+  return {y.value, y.decided};
 }
-[[gnu::always_inline]] inline Vec64 acosh(Vec64 x) {
-  return or_accurate<exact::accurate::acosh>(exact::double_double::acosh(x), x);
-}
-[[gnu::always_inline]] inline Vec64 asin(Vec64 x) {
-  return or_accurate<exact::accurate::asin>(exact::double_double::asin(x), x);
-}
-[[gnu::always_inline]] inline Vec64 asinh(Vec64 x) {
-  return or_accurate<exact::accurate::asinh>(exact::double_double::asinh(x), x);
-}
-[[gnu::always_inline]] inline Vec64 atan(Vec64 x) {
-  return or_accurate<exact::accurate::atan>(exact::double_double::atan(x), x);
-}
-[[gnu::always_inline]] inline Vec64 atanh(Vec64 x) {
-  return or_accurate<exact::accurate::atanh>(exact::double_double::atanh(x), x);
-}
-[[gnu::always_inline]] inline Vec64 cos(Vec64 x) {
-  return or_accurate<exact::accurate::cos>(exact::double_double::cos(x), x);
-}
-[[gnu::always_inline]] inline Vec64 cosh(Vec64 x) {
-  return or_accurate<exact::accurate::cosh>(exact::double_double::cosh(x), x);
-}
-[[gnu::always_inline]] inline Vec64 erf(Vec64 x) {
-  return or_accurate<exact::accurate::erf>(exact::double_double::erf(x), x);
-}
-[[gnu::always_inline]] inline Vec64 erfc(Vec64 x) {
-  return or_accurate<exact::accurate::erfc>(exact::double_double::erfc(x), x);
-}
-[[gnu::always_inline]] inline Vec64 erfinv(Vec64 x) {
-  return or_accurate<exact::accurate::erfinv>(exact::double_double::erfinv(x), x);
-}
-[[gnu::always_inline]] inline Vec64 exp(Vec64 x) {
-  return or_accurate<exact::accurate::exp>(exact::double_double::exp(x), x);
-}
-[[gnu::always_inline]] inline Vec64 exp2(Vec64 x) {
-  return or_accurate<exact::accurate::exp2>(exact::double_double::exp2(x), x);
-}
-[[gnu::always_inline]] inline Vec64 expm1(Vec64 x) {
-  return or_accurate<exact::accurate::expm1>(exact::double_double::expm1(x), x);
-}
-[[gnu::always_inline]] inline Vec64 log(Vec64 x) {
-  return or_accurate<exact::accurate::log>(exact::double_double::log(x), x);
-}
-[[gnu::always_inline]] inline Vec64 log10(Vec64 x) {
-  return or_accurate<exact::accurate::log10>(exact::double_double::log10(x), x);
-}
-[[gnu::always_inline]] inline Vec64 log1p(Vec64 x) {
-  return or_accurate<exact::accurate::log1p>(exact::double_double::log1p(x), x);
-}
-[[gnu::always_inline]] inline Vec64 log2(Vec64 x) {
-  return or_accurate<exact::accurate::log2>(exact::double_double::log2(x), x);
-}
-[[gnu::always_inline]] inline Vec64 rsqrt(Vec64 x) {
-  return or_accurate<exact::accurate::rsqrt>(exact::double_double::rsqrt(x), x);
-}
-[[gnu::always_inline]] inline Vec64 sigmoid(Vec64 x) {
-  return or_accurate<exact::accurate::sigmoid>(exact::double_double::sigmoid(x), x);
-}
-[[gnu::always_inline]] inline Vec64 sin(Vec64 x) {
-  return or_accurate<exact::accurate::sin>(exact::double_double::sin(x), x);
-}
-[[gnu::always_inline]] inline Vec64 sinh(Vec64 x) {
-  return or_accurate<exact::accurate::sinh>(exact::double_double::sinh(x), x);
-}
-[[gnu::always_inline]] inline Vec64 tan(Vec64 x) {
-  return or_accurate<exact::accurate::tan>(exact::double_double::tan(x), x);
-}
-[[gnu::always_inline]] inline Vec64 tanh(Vec64 x) {
-  return or_accurate<exact::accurate::tanh>(exact::double_double::tanh(x), x);
-}
+
+#define REPDL_EXACT(name)                                                        \
+  [[gnu::always_inline]] inline Vec64 name(Vec64 x) {                            \
+    return or_accurate<exact::accurate::name>(exact::double_double::name(x), x); \
+  }                                                                              \
+  [[gnu::always_inline]] inline TestedVec64 name(TestedVec64 x) { return tested(exact::double_double::name(x.value)); }
+
+REPDL_EXACT(acos)
+REPDL_EXACT(acosh)
+REPDL_EXACT(asin)
+REPDL_EXACT(asinh)
+REPDL_EXACT(atan)
+REPDL_EXACT(atanh)
+REPDL_EXACT(cos)
+REPDL_EXACT(cosh)
+REPDL_EXACT(erf)
+REPDL_EXACT(erfc)
+REPDL_EXACT(erfinv)
+REPDL_EXACT(exp)
+REPDL_EXACT(exp2)
+REPDL_EXACT(expm1)
+REPDL_EXACT(log)
+REPDL_EXACT(log10)
+REPDL_EXACT(log1p)
+REPDL_EXACT(log2)
+REPDL_EXACT(rsqrt)
+REPDL_EXACT(sigmoid)
+REPDL_EXACT(sin)
+REPDL_EXACT(sinh)
+REPDL_EXACT(tan)
+REPDL_EXACT(tanh)
+
+#undef REPDL_EXACT
 
 // A negative x is undecided: exact::pow knows its sign.
 [[gnu::always_inline]] inline Vec64 pow(Vec64 x, Vec64 p) {
   return or_accurate<static_cast<double (*)(double, double)>(exact::pow)>(exact::double_double::pow(x, p), x, p);
 }
+[[gnu::always_inline]] inline TestedVec64 atan2(TestedVec64 y, TestedVec64 x) {
+  return tested(exact::double_double::atan2(y.value, x.value));
+}
 [[gnu::always_inline]] inline Vec64 atan2(Vec64 y, Vec64 x) {
   return or_accurate<exact::atan2_accurately>(exact::double_double::atan2(y, x), y, x);
 }
+
+#else
+
+using TestedVec64 = Vec64;
 
 #endif
 

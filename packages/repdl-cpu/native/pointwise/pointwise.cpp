@@ -122,12 +122,27 @@ class Row<F, std::index_sequence<I...>> {
  private:
   // Of doubles; what the last Vec64 has more than the row is computed of zeros, and not stored.
   template <class V, class D>
-  [[gnu::always_inline]] static void vectors(const V& f, const D&, double* out, std::int64_t n,
+  [[gnu::always_inline]] static void vectors(const V& f, const D& tested, double* out, std::int64_t n,
                                              const std::array<const double*, count>& x) {
-    row_loop_double(n, [=](std::int64_t i, auto part) {
+    const auto one = [=](std::int64_t i, auto part) {
       const auto y = f(part.load(x[I] + i)...);
       part.store(out + i, std::is_base_of_v<pointwise::Exact, V> ? y : canonical(y));
-    });
+    };
+    if constexpr (std::is_same_v<D, V>) {
+      row_loop_double(n, one);
+    } else {
+      const auto fast = [=](std::int64_t i) __attribute__((always_inline)) {
+        const TestedVec64 y = tested(TestedVec64{Vec64::load(x[I] + i), {}}...);
+        if (!everywhere(y.decided)) return false;
+        y.value.store(out + i);
+        return true;
+      };
+      // Results may take the place of arguments: these are read before.
+      const auto apart = [=](const std::int64_t* at, int vectors) __attribute__((noinline, cold)) {
+        for (int k = 0; k < vectors; ++k) one(at[k], FullVector64{});
+      };
+      row_loop_double(n, fast, apart, one);
+    }
   }
 
   template <class V, class D>
@@ -182,7 +197,8 @@ struct Loop {
     constexpr std::int64_t grain = F<T>::costly ? 1 << 12 : 1 << 15;  // elements worth a thread
     constexpr bool vectors = std::is_same_v<T, float> ? F<T>::vectors : F<T>::vectors_of_doubles && vectors_of_doubles;
     using V = std::conditional_t<std::is_same_v<T, float>, Vec, Vec64>;
-    using Tested = std::conditional_t<std::is_same_v<T, float>, TestedVecs, Vec64>;
+    constexpr bool exact = vectors && std::is_base_of_v<pointwise::Exact, F<T>>;
+    using Tested = std::conditional_t<std::is_same_v<T, float>, TestedVecs, std::conditional_t<exact, TestedVec64, V>>;
     const pointwise::Pass<N> pass(exec.op, output, operands);
     parallel_for(pass.count, grain, exec.threads, [&](std::int64_t begin, std::int64_t end) {
       // Options are rounded here, where the environment is IEEE's.

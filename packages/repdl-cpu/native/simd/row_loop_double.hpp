@@ -3,6 +3,7 @@
 //   row_loop_double(n, body)   body(i, part) for the elements from i on that `part` loads and stores
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "simd/mask_double.hpp"
@@ -39,6 +40,22 @@ void row_loop_double(std::int64_t n, const Body& given) {
   } else {
     for (std::int64_t i = 0; i < n; ++i) body(i, OneDouble{});
   }
+}
+
+// The same where `fast(i)` may leave a vector as it is: `apart` computes those of a block.
+template <class Fast, class Apart, class One>
+void row_loop_double(std::int64_t n, const Fast& given, const Apart& apart, const One& one) {
+  const Fast fast = given;
+  constexpr int block = 64;  // vectors
+  std::int64_t i = 0, left[block];
+  while (i + Vec64::width <= n) {
+    const std::int64_t end = std::min(i + block * Vec64::width, n / Vec64::width * Vec64::width);
+    int count = 0;
+    for (; i < end; i += Vec64::width)
+      if (__builtin_expect(!fast(i), 0)) left[count++] = i;
+    if (count > 0) apart(left, count);
+  }
+  if (i < n) one(i, MaskedTail64{static_cast<int>(n - i)});
 }
 
 }  // namespace repdl::cpu
