@@ -90,7 +90,12 @@ REPDL_EXACT(tanh)
 
 #else
 
-using TestedVec64 = Vec64;
+struct TestedVec64 {
+  Vec64 value;
+  bool decided;
+};
+
+inline bool everywhere(bool decided) { return decided; }
 
 #endif
 
