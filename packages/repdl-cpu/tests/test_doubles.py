@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import pytest
 import torch
 
@@ -14,21 +12,19 @@ from repdl.testing import assert_same_bits, doubles
 NAMES = sorted([*doubles.RANGES, *doubles.TWO_OPERANDS])
 
 
-@lru_cache(maxsize=2)
-def expected(name: str, count: int) -> tuple[tuple[torch.Tensor, ...], torch.Tensor]:
-    """Special values, each binade beside the next, edges, the hardest arguments known, random ones; and the results."""
-    operands = tuple(map(torch.from_numpy, doubles.arguments(name, count)))
+def assert_every_isa_has_the_results_of_the_reference(name: str, *operands: torch.Tensor) -> None:
     with use_backend("reference"):
-        return operands, getattr(ops, name)(*operands)
+        results = getattr(ops, name)(*operands)
+    for isa in repdl_cpu.supported_isas():
+        with repdl_cpu.use_isa(isa), use_backend("cpu"):
+            assert_same_bits(getattr(ops, name)(*operands), results)
 
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("count", [400, pytest.param(1_000_000, marks=pytest.mark.nightly)])
-def test_doubles__every_isa_has_the_results_of_the_reference(name: str, count: int) -> None:
-    operands, results = expected(name, count)
-    for isa in repdl_cpu.supported_isas():
-        with repdl_cpu.use_isa(isa), use_backend("cpu"):
-            assert_same_bits(getattr(ops, name)(*operands), results)
+def test_doubles__special_hard_and_random_arguments(name: str, count: int) -> None:
+    """Each binade lies beside the next."""
+    assert_every_isa_has_the_results_of_the_reference(name, *map(torch.from_numpy, doubles.arguments(name, count)))
 
 
 @pytest.mark.parametrize("name, large", [("sin", "0x1.e1dcffca29d4cp+18"), ("cos", "0x1.1b235a45e14eep+19")])
@@ -36,8 +32,4 @@ def test_doubles__reduction_of_a_large_argument_beside_small_ones(name: str, lar
     """The reduction of arguments below 2**12 would round this one wrongly, wherever it lies in a vector."""
     operand = torch.linspace(0.1, 3.0, 64, dtype=torch.float64).reshape(8, 8)
     operand.fill_diagonal_(float.fromhex(large))
-    with use_backend("reference"):
-        results = getattr(ops, name)(operand)
-    for isa in repdl_cpu.supported_isas():
-        with repdl_cpu.use_isa(isa), use_backend("cpu"):
-            assert_same_bits(getattr(ops, name)(operand), results)
+    assert_every_isa_has_the_results_of_the_reference(name, operand)
