@@ -15,7 +15,7 @@ FOLDER = (
     Path(__file__).resolve().parents[2] / "packages/repdl-core/src/repdl_contract/include/repdl/exact/double_double"
 )
 FRAME = """\
-// Tables of double_double/{name}.hpp: tools/exact/generate_double.py writes them.
+// Tables of double-doubles for {name} and its kin: tools/exact/generate_double.py writes them.
 #pragma once
 
 #include "repdl/host_device.hpp"
@@ -135,18 +135,23 @@ def atan_tables() -> list[str]:
     ]
 
 
+ERF_POINTS = [mpfr(j) / 64 for j in range(64 * 6 + 1)]
+
+
 def erf_tables() -> list[str]:
-    places = [mpfr(j) / 64 for j in range(64 * 6 + 1)]
     factor = 2 / gmpy2.sqrt(gmpy2.const_pi())
     return [
-        *pairs("erf_table", [gmpy2.erf(x) for x in places], "erf(j / 64)"),
-        *pairs("erfc_table", [gmpy2.erfc(x) for x in places], "erfc(j / 64)"),
-        *pairs("erf_slope", [factor * gmpy2.exp(-x * x) for x in places], "2 / sqrt(pi) exp(-(j / 64)**2)"),
+        *pairs("erf_table", [gmpy2.erf(x) for x in ERF_POINTS], "erf(j / 64)"),
+        *pairs("erf_slope", [factor * gmpy2.exp(-x * x) for x in ERF_POINTS], "2 / sqrt(pi) exp(-(j / 64)**2)"),
     ]
 
 
+def erfc_tables() -> list[str]:
+    return pairs("erfc_table", [gmpy2.erfc(x) for x in ERF_POINTS], "erfc(j / 64)")
+
+
 def main() -> None:
-    for make in (exp_tables, log_tables, sin_tables, atan_tables, erf_tables):
+    for make in (exp_tables, log_tables, sin_tables, atan_tables, erf_tables, erfc_tables):
         name = make.__name__.removesuffix("_tables")
         body = "\n".join(make()) + "\n"
         (FOLDER / f"{name}_tables.hpp").write_text(FRAME.format(name=name, body=body))

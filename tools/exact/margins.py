@@ -34,8 +34,8 @@ Array = NDArray[np.float64]
 FUNCTIONS = sorted([*doubles.RANGES, *doubles.TWO_OPERANDS])
 CONSTANT_BEYOND = {"erf": 6.0, "erfc": 6.0, "tanh": 20.0}
 """From these sizes of the argument on the path computes another argument, whose result is the same double."""
-ROUNDED = "rounded(Pair<V> y, V margin) {\n"
-NOTED = "  noted[0] = y.hi.v;\n  noted[1] = y.lo.v;\n  noted[2] = margin.v;\n"
+ROUNDED = "rounded_grown(Pair<V> y, V grown) {\n"
+NOTED = "  noted[0] = y.hi.v;\n  noted[1] = y.lo.v;\n  noted[2] = grown.v;\n"
 CASE = """
     if (!std::strcmp(argv[1], "{name}")) {{
       const auto result = {name}({operands});
@@ -97,7 +97,7 @@ def compiled(build: str, headers: Path, folder: Path) -> Path:
 
 
 def rows(name: str, columns: tuple[Array, ...], program: Path) -> Array:
-    """value, decided, hi, lo and margin of each argument."""
+    """value, decided, hi, lo and by what lo grew, of each argument."""
     data = b"".join(np.ascontiguousarray(x).tobytes() for x in columns)
     done = subprocess.run([str(program), name, str(len(columns))], input=data, stdout=subprocess.PIPE, check=True)
     return np.frombuffer(done.stdout, np.float64).reshape(-1, 5)
@@ -108,13 +108,13 @@ def errors(name: str, columns: tuple[Array, ...], table: Array) -> Iterator[tupl
     function = mpfr.COMPOSED.get(name) or (operator.pow if name == "pow" else getattr(gmpy2, name))
     limit = CONSTANT_BEYOND.get(name, math.inf)
     with mpfr.PRECISE:
-        for (value, decided, hi, lo, margin), *operands in zip(table.tolist(), *(x.tolist() for x in columns)):
+        for (value, decided, hi, lo, grown), *operands in zip(table.tolist(), *(x.tolist() for x in columns)):
             if not decided or value == 0 or abs(operands[0]) > limit:
                 continue
             scale = gmpy2.mpfr(value) / hi  # the path rounds before it scales
             assert abs(math.frexp(float(scale))[0]) == 0.5, (name, operands)
             right = function(*map(gmpy2.mpfr, operands))
-            yield margin, float(abs((gmpy2.mpfr(hi) + lo) * scale / right - 1))
+            yield (grown - 1) * 2.0**-54, float(abs((gmpy2.mpfr(hi) + lo) * scale / right - 1))
 
 
 def measure(name: str, program: Path, count: int) -> dict[float, float]:

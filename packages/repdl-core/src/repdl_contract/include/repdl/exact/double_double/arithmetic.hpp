@@ -131,15 +131,18 @@ struct Rounded {
   bool_of<V> decided;
 };
 
+// By what lo grows where hi may have an error of margin |hi|.
+REPDL_HD_INLINE constexpr double growth(double margin) { return 1.0 + margin * 0x1p+54; }
+
 // hi, which is hi + lo rounded; decided where an error of margin |hi| does not change it. That can only be where lo is
-// nearly half of an ulp, which is 2**-54 |hi| at least, and what is added to lo there is margin |hi| at least.
+// nearly half of an ulp, which is 2**-54 |hi| at least: there it grows by margin |hi| at least.
 template <class V>
-REPDL_HD_INLINE Rounded<V> rounded(Pair<V> y, V margin) {
-  return {y.hi, y.hi == madd(y.lo, madd(margin, V::set1(0x1p+54), V::set1(1.0)), y.hi)};
+REPDL_HD_INLINE Rounded<V> rounded_grown(Pair<V> y, V grown) {
+  return {y.hi, y.hi == madd(y.lo, grown, y.hi)};
 }
 template <class V>
 REPDL_HD_INLINE Rounded<V> rounded(Pair<V> y, double margin) {
-  return rounded(y, V::set1(margin));
+  return rounded_grown(y, V::set1(growth(margin)));
 }
 
 // Of a result whose error is absolute: relative to results from `limit` on it is smaller.
@@ -149,7 +152,7 @@ struct Margins {
 template <class V>
 REPDL_HD_INLINE Rounded<V> rounded(Pair<V> y, const Margins& margins) {
   const auto small = absolute(y.hi) < V::set1(margins.limit);
-  return rounded(y, select(small, V::set1(margins.below), V::set1(margins.from)));
+  return rounded_grown(y, select(small, V::set1(growth(margins.below)), V::set1(growth(margins.from))));
 }
 
 // 1 / sqrt(x): r in double, and Newton's step r (1 - x r**2) / 2 for what is left, (1 - x r**2) exact to 2**-104.

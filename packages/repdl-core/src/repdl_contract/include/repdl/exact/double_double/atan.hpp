@@ -1,7 +1,7 @@
 // atan and its kin in double-doubles.
 //
 // The angle of (b, a), 0 <= a <= b: with i / 128 next to a / b it is atan(i / 128) + atan(u), u = (a - i / 128 b) /
-// (b + i / 128 a) below 2**-8, as a double-double; atan(u) = u - u**3 / 3 + ..., whose rounding is below 2**-70 u.
+// (b + i / 128 a) below 2**-8, as a double-double; atan(u) = u - u**3 / 3 + ..., whose rounding is below 2**-67.8 u.
 #pragma once
 
 #include "repdl/exact/double_double/exp.hpp"

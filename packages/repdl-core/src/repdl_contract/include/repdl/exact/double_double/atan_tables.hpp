@@ -1,4 +1,4 @@
-// Tables of double_double/atan.hpp: tools/exact/generate_double.py writes them.
+// Tables of double-doubles for atan and its kin: tools/exact/generate_double.py writes them.
 #pragma once
 
 #include "repdl/host_device.hpp"

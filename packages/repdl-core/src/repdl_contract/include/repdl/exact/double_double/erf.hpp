@@ -6,6 +6,7 @@
 #pragma once
 
 #include "repdl/exact/double_double/erf_tables.hpp"
+#include "repdl/exact/double_double/erfc_tables.hpp"
 #include "repdl/exact/double_double/erfinv_start.hpp"
 #include "repdl/exact/double_double/log.hpp"
 

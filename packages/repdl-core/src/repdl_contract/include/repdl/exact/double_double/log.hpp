@@ -4,7 +4,7 @@
 //
 // r is exact as a double-double, |r| < 2**-9; around 1 c is 1, so that small results have a small relative error.
 // log(1 + r) = r - r**2 / 2 + r**3 / 3 - ...: the first two terms as double-doubles, the others as a double, and a
-// relative error below 2**-70; or, `precisely`, the first three terms, and 2**-80.
+// relative error below 2**-69; or, `precisely`, the first three terms, and 2**-80.
 #pragma once
 
 #include "repdl/exact/double_double/exp.hpp"

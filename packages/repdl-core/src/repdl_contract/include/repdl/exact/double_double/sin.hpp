@@ -4,7 +4,7 @@
 //
 // t is x - k pi / 256: up to 2**12 by three parts of pi / 256, to 2**-108, and up to 2**20 by four, to 2**-113. So
 // results are from 2**-34 on, or arguments below pi / 512. What is no double-double in the sum is below 2**-24, and has
-// an error of 2**-76.
+// an error below 2**-74.5.
 #pragma once
 
 #include "repdl/exact/double_double/exp.hpp"
@@ -60,7 +60,7 @@ REPDL_HD_INLINE Pair<V> sine_of(const Angle<V>& x, int quarters) {
 
   const Pair<V> square = two_product(t, t * V::set1(-0.5));
   const Pair<V> first = two_product(c.hi, t), second = two_product(s.hi, square.hi);
-  // s is 0, or at least twice as large as t.
+  // s is 0, or at least twice as large as c t.
   const Pair<V> a = quick_two_sum(s.hi, first.hi), b = quick_two_sum(a.hi, second.hi);
   // s and c times what is left of the series, and the low parts.
   const V of_cos = madd(q, z * z, madd(-t, x.t.lo, square.lo));
