@@ -12,7 +12,7 @@ import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 import torch
@@ -27,6 +27,11 @@ _GENERATED = str(Path(torch.__file__).parent)
 """Where code of torch says that it is, which has no module."""
 _CALL = torch.nn.Module._call_impl.__code__
 _ENGINE = frozenset({"_engine_run_backward", "run_backward"})
+_KNOWN: dict[int, tuple[CodeType, bool]] = {}
+"""Code -> itself, so that no other gets its number, and whether a library has it. To hash code takes a while."""
+_MOST = 1 << 14
+_COMPILED = "_orig_mod"
+"""The name of a module in what `torch.compile` makes of it, which no path shows."""
 
 
 @dataclass(frozen=True)
@@ -87,27 +92,41 @@ class Modules:
 
 
 def _paths(root: torch.nn.Module) -> dict[int, str]:
-    return {id(module): name for name, module in root.named_modules()}
+    return {id(module): _shown(name) for name, module in root.named_modules()}
 
 
-def here(modules: Modules, in_backward: bool) -> SourceLocation:
-    """The location of the op that is called now, without a file if autograd's engine calls it."""
+def _shown(path: str) -> str:
+    return ".".join(name for name in path.split(".") if name != _COMPILED)
+
+
+def is_compiled(module: torch.nn.Module) -> bool:
+    """Whether a module is what `torch.compile` makes of one."""
+    return _COMPILED in module._modules
+
+
+def here(modules: Modules, in_backward: bool, called: Called | None = None) -> SourceLocation:
+    """The location of the op that is called now, without a file if autograd's engine calls it.
+
+    Args:
+        called: finds the function of torch that the line calls; None: it is not looked for.
+    """
     frame: FrameType | None = sys._getframe(1)
-    file, line, called, calls = "", 0, Called(), []
+    file, line, calls = "", 0, []
     while frame is not None:
         code = frame.f_code
-        module = str(frame.f_globals.get("__name__", ""))
         if in_backward and is_engine(frame):
             break
-        if code is _CALL:
+        if code is _CALL and not is_compiled(frame.f_locals["self"]):
             calls.append(frame.f_locals["self"])
-        if not file and not is_library(frame):
-            file, line = code.co_filename, frame.f_lineno
-            called.programs(frame)
-        elif not file:
-            called.torchs(frame, module)
+        if not file:
+            if not is_library(frame):
+                file, line = code.co_filename, frame.f_lineno
+                if called is not None:
+                    called.programs(frame)
+            elif called is not None:
+                called.torchs(frame, str(frame.f_globals.get("__name__", "")))
         frame = frame.f_back
-    return SourceLocation(modules.path(calls), file, line, called.name)
+    return SourceLocation(modules.path(calls), file, line, "" if called is None else called.name)
 
 
 def is_engine(frame: FrameType) -> bool:
@@ -117,8 +136,15 @@ def is_engine(frame: FrameType) -> bool:
 
 def is_library(frame: FrameType) -> bool:
     """Whether a frame is of torch, RepDL or a package that brings ops or backends, and not of the user's program."""
-    library = _library(frame)
-    return library in _LIBRARIES or library in packages() or frame.f_code.co_filename.startswith(_GENERATED)
+    code = frame.f_code
+    known = _KNOWN.get(id(code))
+    if known is None:
+        library = _library(frame)
+        found = library in _LIBRARIES or library in packages() or code.co_filename.startswith(_GENERATED)
+        known = _KNOWN[id(code)] = code, found
+        if len(_KNOWN) > _MOST:
+            _KNOWN.clear()
+    return known[1]
 
 
 def _library(frame: FrameType) -> str:
@@ -135,4 +161,13 @@ def current_node() -> Any:
     return torch._C._current_autograd_node()
 
 
-__all__ = ["Modules", "SourceLocation", "current_node", "here", "is_engine", "is_library", "sequence_number"]
+__all__ = [
+    "Modules",
+    "SourceLocation",
+    "current_node",
+    "here",
+    "is_compiled",
+    "is_engine",
+    "is_library",
+    "sequence_number",
+]

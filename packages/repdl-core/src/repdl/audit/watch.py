@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from repdl.audit.called import Called
 from repdl.audit.location import Modules, SourceLocation, current_node, here, sequence_number
 from repdl.audit.op_classes import class_of, plain_name
 from repdl.audit.remedy import remedy
@@ -77,7 +78,7 @@ class Watch(TorchDispatchMode):
     def _note(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
         found = classify(op, args, kwargs, result)
         node = current_node()
-        location, derivative = here(self._modules, node is not None), ""
+        location, derivative = here(self._modules, node is not None, Called()), ""
         if node is not None:
             derivative = node.name()
             location = location.or_of(self._where_made(node._sequence_nr() - self._first))

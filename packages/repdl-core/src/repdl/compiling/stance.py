@@ -1,4 +1,4 @@
-"""Which code Dynamo compiles while `repdl.enable()` holds: that for the backend "repdl", and no other.
+"""Which code Dynamo compiles: while `repdl.enable()` holds that for the backend "repdl"; while ops are recorded, none.
 
 Other backends make code of their own of torch's ops, with other bits. What they are asked to compile runs uncompiled:
 programs and libraries ask for speed, not for other bits. A warning says so, once a backend.
@@ -30,6 +30,59 @@ _STEP = torch.optim.Optimizer.profile_hook_step(lambda: None).__code__
 """What every step of an optimizer is called from."""
 
 
+Decision = Callable[[Any], Any]
+"""Of what is to be compiled, as Dynamo holds its backend, what Dynamo compiles the frames with that are entered."""
+_stance = eval_frame._callback_from_stance
+_decisions: list[Decision] = []
+
+
+@contextmanager
+def _decided(decision: Decision, place: int) -> Iterator[None]:
+    """Until the end of the block Dynamo asks the first decision that there is. Blocks may end in any order."""
+    _decisions.insert(place, decision)
+    eval_frame._callback_from_stance = lambda callback: _decisions[0](callback)
+    try:
+        yield
+    finally:
+        _decisions.remove(decision)
+        if not _decisions:
+            eval_frame._callback_from_stance = _stance
+
+
+@contextmanager
+def uncompiled() -> Iterator[None]:
+    """Until the end of the block, in all threads, nothing runs compiled: each op is called where the program has it.
+
+    What the backend "repdl" compiles has the same bits. For others, whose code has other bits, a warning says so.
+    """
+    warned = {"eager"}
+
+    def none(callback: Any) -> None:
+        if callback not in (None, False) and not is_ours(eval_frame.innermost_backend(callback)):
+            name = _name(callback)
+            if name not in warned:
+                warned.add(name)
+                warnings.warn(
+                    f"repdl.record: what torch.compile would compile by the backend {name} runs uncompiled, as its "
+                    f'code has no ops to note, and results may differ; level "step" records it as it is',
+                    stacklevel=4,
+                )
+
+    with ExitStack() as stack:
+        if is_supported():
+            stack.enter_context(_decided(none, 0))
+        else:
+            stack.push(torch.compiler.set_stance("force_eager"))
+        yield
+
+
+def _name(callback: Any) -> str:
+    """Of a backend, as Dynamo holds it."""
+    backend = eval_frame.innermost_backend(callback)
+    backend = getattr(backend, "compiler_fn", backend)
+    return str(getattr(backend, "compiler_name", getattr(backend, "__name__", backend)))
+
+
 @contextmanager
 def only_ours(on_uncovered: str, around: Callable[[], AbstractContextManager[None]]) -> Iterator[None]:
     """Until the end of the block, in all threads, code is compiled for "repdl" alone, and as ops are while it holds.
@@ -37,18 +90,16 @@ def only_ours(on_uncovered: str, around: Callable[[], AbstractContextManager[Non
     Args:
         around: entered around the compilation of each frame.
     """
-    stance, warned = eval_frame._callback_from_stance, {"eager"}  # which makes no code
+    warned = {"eager"}  # which makes no code
 
     def chosen(callback: Any) -> Any:
         """What Dynamo does with the frames that are entered."""
         if callback is None or callback is False:
             return None
-        backend = eval_frame.innermost_backend(callback)
-        if is_ours(backend):
-            own = callback if eval_frame._stance.stance == "force_eager" else stance(callback)
+        if is_ours(eval_frame.innermost_backend(callback)):
+            own = callback if eval_frame._stance.stance == "force_eager" else _stance(callback)
             return _as_written(own, around)
-        backend = getattr(backend, "compiler_fn", backend)
-        name = str(getattr(backend, "compiler_name", getattr(backend, "__name__", backend)))
+        name = _name(callback)
         if name not in warned:
             warned.add(name)
             warnings.warn(
@@ -61,7 +112,7 @@ def only_ours(on_uncovered: str, around: Callable[[], AbstractContextManager[Non
     with ExitStack() as stack:
         stack.push(torch.compiler.set_stance("force_eager"))
         if is_supported():
-            stack.enter_context(patch.object(eval_frame, "_callback_from_stance", chosen))
+            stack.enter_context(_decided(chosen, len(_decisions)))
             stack.enter_context(_nothing_rewritten())
             stack.enter_context(_optimizers_uncompiled())
         stack.callback(state.hold, state.UNCOVERED)
@@ -115,4 +166,4 @@ def _optimizers_uncompiled() -> Iterator[None]:
             set_dynamo_skip([_STEP], False)
 
 
-__all__ = ["only_ours"]
+__all__ = ["only_ours", "uncompiled"]

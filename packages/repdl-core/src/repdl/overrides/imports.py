@@ -43,7 +43,8 @@ class _Waiting(MetaPathFinder):
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
         if name != self._name:
             return None
-        found = (finder.find_spec(name, path, target) for finder in sys.meta_path if finder is not self)
+        after = sys.meta_path[sys.meta_path.index(self) + 1 :]  # which may have another change of the same module
+        found = (finder.find_spec(name, path, target) for finder in after)
         spec = next((spec for spec in found if spec is not None), None)
         if spec is not None and spec.loader is not None:
             spec.loader = _Entering(spec.loader, self.enter)

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from repdl.audit.called import Called
 from repdl.audit.location import Modules, current_node, here
 from repdl.audit.remedy import remedy
 from repdl.audit.report import Finding
@@ -60,7 +61,7 @@ class Refusals:
         if str(op) in _THREAD.muted:
             return
         node = current_node()
-        location = here(Modules(), node is not None)
+        location = here(Modules(), node is not None, Called())
         derivative = node.name() if node is not None else ""
         advice = instead or remedy(op, location.called, derivative, location.source)
         finding = Finding(str(op), Reproducibility.REFUSED, reason, location, derivative, advice)

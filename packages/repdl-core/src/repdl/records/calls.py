@@ -11,12 +11,28 @@ from torch.utils import _pytree as pytree
 
 from repdl.errors import RecordError
 
+_PLAIN = (int, float, complex, str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format)
 _OBJECTS = (torch.dtype, torch.layout, torch.memory_format)
 
 
 def tensors_of(values: Any) -> list[torch.Tensor]:
-    """The tensors in nested lists, tuples and mappings, in their order."""
-    return [value for value in pytree.tree_leaves(values) if isinstance(value, torch.Tensor)]
+    """The tensors in nested lists, tuples and mappings, and in what torch takes apart as such, in their order."""
+    found: list[torch.Tensor] = []
+    _find(values, found)
+    return found
+
+
+def _find(value: Any, found: list[torch.Tensor]) -> None:
+    if isinstance(value, torch.Tensor):
+        found.append(value)
+    elif type(value) in (list, tuple):
+        for item in value:
+            _find(item, found)
+    elif type(value) is dict:
+        for item in value.values():
+            _find(item, found)
+    elif not isinstance(value, _PLAIN):
+        found += [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor)]
 
 
 def outputs_of(op: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> list[torch.Tensor]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from repdl.records.calls import comes_later
-from repdl.records.entries import Entry, Tensor
+from repdl.records.entries import LEVELS, Entry, Tensor
 from repdl.records.file import Record, read
 from repdl.records.narrower import narrower
 from repdl.records.values import Values
@@ -93,7 +93,7 @@ class Comparison:
 
 
 def diff(a: str | os.PathLike[str], b: str | os.PathLike[str]) -> Comparison:
-    """Compare two files of `record`.
+    """Compare two files of `record`; of different levels, by what both have.
 
     Args:
         a, b: the files.
@@ -107,6 +107,8 @@ def diff(a: str | os.PathLike[str], b: str | os.PathLike[str]) -> Comparison:
         RecordError: if one is no record, or is damaged.
     """
     first, second = read(a), read(b)
+    level = min(first.level, second.level, key=LEVELS.index)
+    first, second = first.at(level), second.at(level)
     found = Comparison(first, second, _environments(first.environment, second.environment))
     _Walk(found).walk()
     return found

@@ -10,12 +10,12 @@ import json
 import os
 import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from repdl.errors import RecordError
-from repdl.records.entries import Entry
+from repdl.records.entries import LEVELS, Entry
 
 FORMAT = "repdl record 1"
 _GZIP = 31
@@ -87,6 +87,16 @@ class Record:
     """Whether the run ended; else the file stops somewhere."""
     error: str = ""
     """What the run raised."""
+
+    @property
+    def level(self) -> str:
+        """The finest that was noted."""
+        return str(self.environment.get("level", LEVELS[-1]))
+
+    def at(self, level: str) -> Record:
+        """What a record of a coarser level has of this one."""
+        finer = LEVELS[LEVELS.index(level) + 1 :]
+        return replace(self, entries=[entry for entry in self.entries if entry.kind not in finer]) if finer else self
 
 
 def read(path: str | os.PathLike[str]) -> Record:

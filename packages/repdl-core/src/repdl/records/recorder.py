@@ -6,8 +6,9 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -19,8 +20,9 @@ from torch.optim.optimizer import (
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.data import dataloader
 
-from repdl.audit.location import Modules, SourceLocation, current_node, here, sequence_number
+from repdl.audit.location import Modules, SourceLocation, current_node, here, is_compiled, sequence_number
 from repdl.errors import ArgumentError
+from repdl.overrides.imports import when_imported
 from repdl.records.calls import comes_later, outputs_of, spelled_arguments, tensors_of
 from repdl.records.entries import LEVELS, Entry, Tensor
 from repdl.records.environment import environment
@@ -57,7 +59,8 @@ def record(
     """Note in a file what this process computes in the block: with torch alone, or under `repdl.enable()`.
 
     No result changes, but for memory that nobody has written, which is zeros. What this thread computes is noted, with
-    the backward passes that it begins; other threads are not.
+    the backward passes that it begins; other threads are not. What `torch.compile` would compile runs uncompiled, but
+    for the level "step"; for backends other than "repdl", whose code has other bits, a warning says so.
 
     Args:
         path: the file, which is written anew. Each process that a launcher such as torchrun has started as one of
@@ -113,6 +116,7 @@ class _Recorder:
             register_optimizer_step_post_hook(self._end_step),
         ]
         if level != "step":
+            stack.enter_context(when_imported("torch._dynamo", _uncompiled))
             handles.append(torch.nn.modules.module.register_module_forward_hook(self._module_called))  # type: ignore[arg-type]
         for handle in handles:
             stack.callback(handle.remove)
@@ -144,6 +148,8 @@ class _Recorder:
             self._writer.flush()
 
     def _module_called(self, module: torch.nn.Module, args: Any, output: Any) -> None:
+        if not self._in_steps() or is_compiled(module):  # the module in it was noted
+            return
         with self._lock, unseen():
             path = here(self._modules, False).module
             if self._wanted(path):
@@ -186,6 +192,8 @@ class _Recorder:
             if result.device.type != "meta":
                 result.zero_()
             return result
+        if not self._in_steps():
+            return op(*args, **kwargs)
         node = current_node()
         location = self._location(node)
         if not self._wanted(location.module):
@@ -273,6 +281,13 @@ class _Ops(TorchDispatchMode):
         return self._recorder.run_op(op, args, kwargs or {})
 
 
+def _uncompiled() -> AbstractContextManager[None]:
+    """Code that is compiled calls no op that could be noted."""
+    from repdl.compiling.stance import uncompiled
+
+    return uncompiled()
+
+
 @contextmanager
 def unseen() -> Iterator[None]:
     """What RepDL computes of a tensor for itself is not recorded."""
@@ -299,9 +314,12 @@ _PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 def near(file: str) -> str:
     """A path from the working directory, or the folder where Python finds the module: two people have it elsewhere."""
-    if not os.path.isabs(file):
-        return file
-    above = (path for path in (os.getcwd(), *sys.path) if path and file.startswith(path + os.sep))
+    return _near(file, os.getcwd(), tuple(sys.path)) if os.path.isabs(file) else file
+
+
+@lru_cache(maxsize=1024)
+def _near(file: str, working: str, search: tuple[str, ...]) -> str:
+    above = (path for path in (working, *search) if path and file.startswith(path + os.sep))
     base = max(above, key=len, default="")
     return os.path.relpath(file, base) if base else file
 
