@@ -118,13 +118,15 @@ def fma64(a: Array, b: Array, c: Array) -> Array:
         factors = [(x >= 2.0**-400) & (x <= 2.0**400) for x in sizes[:2]]
         safe = factors[0] & factors[1] & (sizes[2] >= 2.0**-800) & (sizes[2] <= 2.0**900)
         finite = np.isfinite(a) & np.isfinite(b)
-        # One product of finite numbers and an infinity: the infinity. A zero factor: the sum of two numbers.
+        # One product of finite numbers and an infinity: the infinity. A zero factor: the sum of two numbers. Else c is
+        # zero: the product, whose sign a zero that it is rounded to keeps.
         result = np.where(safe, result, np.where(finite & np.isinf(c), c, plain))
-        hard = finite & np.isfinite(c) & (a != 0) & (b != 0) & ~safe
-    flat = np.array(result).reshape(-1)
-    for i in np.flatnonzero(hard):
-        flat[i] = exact_fma(*(float(x.reshape(-1)[i]) for x in (a, b, c)))
-    return flat.reshape(result.shape)
+        without = finite & (a != 0) & (b != 0) & (c == 0)
+        result = np.where(without, a * b, result)
+        hard = finite & np.isfinite(c) & (a != 0) & (b != 0) & (c != 0) & ~safe
+    result = np.array(result)
+    result[hard] = [exact_fma(*map(float, row)) for row in zip(a[hard], b[hard], c[hard])]
+    return result
 
 
 def exact_fma(a: float, b: float, c: float) -> float:
