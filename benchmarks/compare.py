@@ -55,10 +55,10 @@ def built(commit: str) -> Path:
     subprocess.run(["tar", "-x", "-C", str(source)], stdin=archive.stdout, check=True)
     if archive.wait() != 0:
         raise SystemExit(f"git archive {commit} failed")
-    install = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(site)]
-    for package in PACKAGES:
-        options = ["-Ccmake.define.REPDL_CPU_ISAS=native"] if package == "repdl-cpu" else []
-        subprocess.run([*install, "--upgrade", *options, str(source / "packages" / package)], check=True)
+    # In one call: --target replaces a folder that is there, and three of them share the folder `repdl`.
+    install = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--upgrade", "--target", str(site)]
+    paths = [str(source / "packages" / package) for package in PACKAGES]
+    subprocess.run([*install, "-Ccmake.define.REPDL_CPU_ISAS=native", *paths], check=True)
     (folder / "done").touch()
     return site
 

@@ -146,7 +146,7 @@ def test_digits__what_torch_uses_of_the_processor(tmp_path: Path) -> None:
 
 
 @has_initial_bits
-@pytest.mark.parametrize("contract", ["v1", "sequential"])
+@pytest.mark.parametrize("contract", ["v1", pytest.param("sequential", marks=pytest.mark.nightly)])
 @fast_backends
 def test_digits__recorded_bits(tmp_path: Path, contract: str, backend: str) -> None:
     report, output = run(tmp_path, "--contract", contract, "--backend", backend)

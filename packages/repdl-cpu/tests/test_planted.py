@@ -1,7 +1,7 @@
 """Tests of the tests: mistakes that a kernel writer could make, planted one at a time, are each caught.
 
 Each is a replacement of text in a copy of native/; what it touches is compiled into a module that
-replaces the installed one, and a part of the suite must fail. Here a few of them, and that every text
+replaces the installed one, and a part of the suite must fail. Here one of them, and that every text
 is still there; `nox -s mutants`, which sets REPDL_CPU_PLANTED=all, runs all, and without a mistake too.
 """
 
@@ -44,7 +44,7 @@ NOT_KERNELS = {
 }
 """What has no result of its own: declarations, the module, prefetches."""
 
-SAMPLE = ("skinny_gemm_nan", "softmax_stores_16_of_15", "batch_norm_momentum")
+SAMPLE = ("skinny_gemm_nan",)
 ALL = os.environ.get("REPDL_CPU_PLANTED") == "all"
 HERE = [name for name, bug in BUGS.items() if bug.only in ("", BEST)]
 CHOSEN = HERE if ALL else [name for name in SAMPLE if name in HERE]

@@ -17,11 +17,15 @@ PROVE = Path(__file__).parents[4] / "tools/exact/prove.py"
 
 
 @pytest.mark.skipif(not PROVE.is_file(), reason="no source tree of RepDL here")
-@pytest.mark.parametrize("nth", [2039, pytest.param(61, marks=pytest.mark.nightly)])
-def test_exact_headers__sample_of_every_function(nth: int) -> None:
+@pytest.mark.parametrize(
+    ("nth", "builds"),
+    [(2039, ("--builds", "x86-64", "x86-64-v3")), pytest.param(61, (), marks=pytest.mark.nightly)],
+    ids=["sample", "all"],
+)
+def test_exact_headers__sample_of_every_function(nth: int, builds: tuple[str, ...]) -> None:
     # No compiler, no proof: this fails where there is none. A build of repdl-cpu needs one too.
     assert shutil.which(os.environ.get("CXX", "c++")), "needs a C++ compiler: c++, or $CXX"
-    command = [sys.executable, str(PROVE), "--sample", str(nth)]
+    command = [sys.executable, str(PROVE), "--sample", str(nth), *builds]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stdout + run.stderr
     lines = run.stdout.splitlines()
