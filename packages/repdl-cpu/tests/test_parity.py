@@ -67,9 +67,11 @@ BEYOND_BLOCKS = [
     Case("matmul", "shared columns", lambda: (uniform(1, 203, 530), uniform(2, 20, 530), False, True)),
     Case("matmul", "deep", lambda: (uniform(1, 4100, 193), uniform(2, 4100, 9), True, False)),
     Case("matmul", "one row", lambda: (uniform(1, 1, 300), uniform(2, 77, 300), False, True)),
+    Case("matmul", "blocks of a batch", lambda: (uniform(1, 3, 203, 40), uniform(2, 3, 40, 20), False, False)),
     Case("matmul", "two rows", lambda: (uniform(1, 2, 300), uniform(2, 300, 77), False, False)),
 ]
-"""Several blocks of rows and columns, which share packed columns or don't, and several pieces of a chain."""
+"""Several blocks of rows and columns, which share packed columns or don't, of one product or of several, and several
+pieces of a chain."""
 
 
 @pytest.mark.parametrize(

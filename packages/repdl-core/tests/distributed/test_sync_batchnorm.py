@@ -65,3 +65,21 @@ def test_sync_batchnorm__of_one_process_is_batch_norm() -> None:
     assert_same_bits(single.eval()(x), single(x))
     converted = repdl.from_torch_module(torch.nn.Sequential(torch.nn.SyncBatchNorm(5)))
     assert type(converted[0]) is repdl.nn.SyncBatchNorm
+
+
+OPTIONS = {"eps": 1e-3, "momentum": 0.25, "affine": False, "track_running_stats": False, "contract": "sequential"}
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_sync_batchnorm__conversion_keeps_every_option(option: str) -> None:
+    """What a layer says, in the layer that it becomes, and what it computes; of a layer below another one too."""
+    given = OPTIONS | {name: None for name in OPTIONS if name != option}
+    options = {name: value for name, value in given.items() if value is not None}
+    before = repdl.nn.BatchNorm1d(5, **options)
+    before.training = option == "momentum"
+    (after,) = repdl.nn.SyncBatchNorm.convert_sync_batchnorm(repdl.nn.Sequential(before))
+    assert type(after) is repdl.nn.SyncBatchNorm and after.training is before.training
+    assert all(getattr(after, name) == getattr(before, name) for name in OPTIONS)
+    assert getattr(after, option) == OPTIONS[option]
+    assert [*after.state_dict()] == [*before.state_dict()]
+    assert_same_bits(after(calls.rows(300)), before(calls.rows(300)))
