@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
 
 from repdl.callcache.extension import c_extension
+from repdl.records import diff, record
+from repdl.records.entries import Tensor
 from repdl.records.hashing import FACTOR, STEP, by_numpy, digest_of_bytes, fast_digest, mix
 
 MASK = (1 << 64) - 1
@@ -68,3 +72,30 @@ def test_digest__of_elements_and_not_of_memory() -> None:
     assert fast_digest(nan) != fast_digest(nan.view(torch.int32).add(1).view(torch.float32))
     z = torch.tensor([1 + 2j, 3 - 1j])
     assert fast_digest(z.conj()) == fast_digest(z.conj().resolve_conj()) != fast_digest(z)
+
+
+def unmixed(word: int) -> int:
+    word = (word ^ word >> 32) * pow(int(FACTOR), -1, 1 << 64) & MASK
+    return word ^ word >> 32
+
+
+def test_digest__of_two_tensors_that_somebody_has_made(tmp_path: Path) -> None:
+    """The short digests are equal, and `diff` believes them; where both records have SHA-256, it does not."""
+    mine = torch.tensor([1.5, -2.0, 0.25, 3.0])
+    first, second = mine.view(torch.int64).tolist()
+    step = int(STEP)
+    words = (mix(first + step & MASK) + mix(second + 2 * step & MASK)) & MASK
+    other = torch.tensor([7.0, 8.0]).view(torch.int64).item()
+    made = unmixed((words - mix(other + step & MASK)) & MASK) - 2 * step & MASK
+    signed = made - (1 << 64) if made >> 63 else made
+    yours = torch.tensor([other, signed]).view(torch.float32)
+    assert fast_digest(mine) == fast_digest(yours) and not torch.equal(mine, yours)
+    for sha256, status in ((False, 0), (True, 1)):
+        for name, x in (("mine", mine), ("yours", yours)):
+            with record(tmp_path / name, sha256=sha256):
+                x.view(2, 2).view(4)
+        found = diff(tmp_path / "mine", tmp_path / "yours")
+        assert found.status == status and found.compared == 2, [f.text for f in found.findings]
+    noted = found.a.entries[0].inputs[0]
+    assert noted.sha256 == hashlib.sha256(mine.numpy().tobytes()).hexdigest()
+    assert Tensor.from_json(noted.as_json()) == noted

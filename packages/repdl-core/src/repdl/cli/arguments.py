@@ -269,6 +269,9 @@ def _records(command: Callable[..., argparse.ArgumentParser]) -> None:
         help="keep the tensors that are noted, in FILE.values: then `repdl diff` shows how far elements are apart",
     )  # fmt: skip
     one.add_argument(
+        "--sha256", action="store_true", help="note the SHA-256 of tensors too: nobody can make another of it"
+    )  # fmt: skip
+    one.add_argument(
         "--only",
         metavar="PATTERN",
         default="*",

@@ -40,7 +40,7 @@ def record(args: argparse.Namespace) -> int:
             stack.enter_context(enabled_with_children(args.contract, args.on_uncovered))
         try:
             program = [*(["-m"] if args.is_module else []), args.program, *args.arguments]
-            noting = recorder.record(args.into, args.level, steps, args.only, args.values, program)
+            noting = recorder.record(args.into, args.level, steps, args.only, args.values, args.sha256, program)
             stack.enter_context(noting)
         except RecordError as error:
             print(f"repdl {error}", file=sys.stderr)

@@ -241,7 +241,7 @@ class _Walk:
         return any(
             tensor.maker is not None
             and tensor.maker[0] in known
-            and known[tensor.maker[0]].outputs[tensor.maker[1]].digest != tensor.digest
+            and known[tensor.maker[0]].outputs[tensor.maker[1]].differs(tensor)
             for known, tensor in zip(self._outputs, (a, b))
         )
 
@@ -265,7 +265,7 @@ class _Walk:
 
 
 def _differ(a: tuple[Tensor, ...], b: tuple[Tensor, ...]) -> list[int]:
-    return [i for i, (x, y) in enumerate(zip(a, b)) if x.digest != y.digest]
+    return [i for i, (x, y) in enumerate(zip(a, b)) if x.differs(y)]
 
 
 def _strides(a: tuple[Tensor, ...], b: tuple[Tensor, ...]) -> Iterator[str]:

@@ -22,6 +22,13 @@ class Tensor:
     """The number of the entry, and which of its outputs."""
     strides: tuple[int, ...] | None = None
     """In elements; None if the tensor is contiguous."""
+    sha256: str | None = None
+    """64 hexadecimal digits, of records that have it."""
+
+    def differs(self, other: Tensor) -> bool:
+        """Whether the elements do, by what both records have of them."""
+        both = self.sha256 is not None and other.sha256 is not None
+        return self.digest != other.digest or (both and self.sha256 != other.sha256)
 
     def __str__(self) -> str:
         return f"{self.dtype}{list(self.shape)}"
@@ -29,15 +36,17 @@ class Tensor:
     def as_json(self) -> list[Any]:
         """For the file."""
         maker, strides = (None if pair is None else list(pair) for pair in (self.maker, self.strides))
-        fields = [self.dtype, list(self.shape), self.digest, maker, strides]
-        return fields if strides else fields[:4] if maker else fields[:3]
+        fields = [self.dtype, list(self.shape), self.digest, maker, strides, self.sha256]
+        last = max((i for i, value in enumerate(fields) if value), default=0)
+        return fields[: max(last + 1, 3)]
 
     @classmethod
     def from_json(cls, fields: Sequence[Any]) -> Tensor:
         """From the file."""
         dtype, shape, digest, *given = fields
-        maker, strides = (tuple(pair) if pair else None for pair in (*given, None, None)[:2])
-        return cls(dtype, tuple(shape), digest, maker, strides)
+        maker, strides, sha256 = (*given, None, None, None)[:3]
+        maker, strides = (tuple(pair) if pair else None for pair in (maker, strides))
+        return cls(dtype, tuple(shape), digest, maker, strides, sha256)
 
 
 @dataclass(frozen=True)

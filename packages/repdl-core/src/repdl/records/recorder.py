@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sys
 import threading
@@ -27,7 +28,7 @@ from repdl.records.calls import comes_later, outputs_of, spelled_arguments, tens
 from repdl.records.entries import LEVELS, Entry, Tensor
 from repdl.records.environment import environment
 from repdl.records.file import Writer
-from repdl.records.hashing import digest_of_bytes, fast_digest
+from repdl.records.hashing import digest_of_bytes
 from repdl.records.makers import Makers
 from repdl.records.ranks import own_path
 from repdl.records.values import Keeper, beside
@@ -54,6 +55,7 @@ def record(
     steps: range | None = None,
     only: str = "*",
     values: bool = False,
+    sha256: bool = False,
     program: Sequence[str] = (),
 ) -> Iterator[None]:
     """Note in a file what this process computes in the block: with torch alone, or under `repdl.enable()`.
@@ -72,6 +74,8 @@ def record(
         only: a pattern as of `fnmatch`: modules whose paths match it are noted, and their ops; default: all.
         values: keep the tensors that are noted whole, in a file beside it of the name `PATH.values`: then `repdl diff`
             says how far elements are apart, and `repdl rerun` computes an op again.
+        sha256: note the SHA-256 of each tensor beside the digest of 64 bits, for a record that others must believe:
+            whoever wants to can find two tensors of one short digest.
         program: the program and its arguments, as `repdl record` takes them: for what `repdl diff` advises.
 
     Raises:
@@ -81,7 +85,7 @@ def record(
     if level not in LEVELS:
         raise ArgumentError(f"record: level is {level!r}, expected {', '.join(map(repr, LEVELS))}")
     shown = None if steps is None else [steps.start, steps.stop, steps.step]
-    facts = {"level": level, "only": only, "steps": shown, "values": values, "program": list(program)}
+    facts = {"level": level, "only": only, "steps": shown, "values": values, "sha256": sha256, "program": list(program)}
     path = own_path(path)
     writer = Writer(path, environment() | facts)
     error = ""
@@ -89,7 +93,7 @@ def record(
         with ExitStack() as stack:
             beside(path).unlink(missing_ok=True)
             keeper = stack.enter_context(closing(Keeper(path))) if values else None
-            _Recorder(writer, steps, only, keeper).hook(stack, level)
+            _Recorder(writer, steps, only, keeper, sha256).hook(stack, level)
             yield
     except BaseException as raised:
         if not (isinstance(raised, SystemExit) and raised.code in (None, 0)):
@@ -100,8 +104,8 @@ def record(
 
 
 class _Recorder:
-    def __init__(self, writer: Writer, steps: range | None, only: str, keeper: Keeper | None) -> None:
-        self._writer, self._steps, self._only, self._keeper = writer, steps, only, keeper
+    def __init__(self, writer: Writer, steps: range | None, only: str, keeper: Keeper | None, sha256: bool) -> None:
+        self._writer, self._steps, self._only, self._keeper, self._sha256 = writer, steps, only, keeper, sha256
         self._modules, self._makers = Modules(), Makers()
         self._first_node = sequence_number()
         self._places: dict[int, SourceLocation] = {}  # number of a node of autograd -> where it was made
@@ -237,24 +241,19 @@ class _Recorder:
     def _noted(self, tensor: torch.Tensor, maker: tuple[int, int] | None = None) -> Tensor:
         strided = tensor.layout is torch.strided
         strides = None if not strided or tensor.is_contiguous() else tuple(tensor.stride())
-        return Tensor(dtype_name(tensor), tuple(tensor.shape), self._digest(tensor), maker, strides)
+        raw = _raw(tensor)
+        digest = None if raw is None else self._digest_of(raw, keep=strided)
+        sha256 = hashlib.sha256(raw).hexdigest() if self._sha256 and raw is not None else None
+        return Tensor(dtype_name(tensor), tuple(tensor.shape), digest, maker, strides, sha256)
 
     def _unread(self, tensor: torch.Tensor) -> Tensor:
         """Of a tensor that something else may write meanwhile."""
         return Tensor(dtype_name(tensor), tuple(tensor.shape), None)
 
-    def _digest(self, tensor: torch.Tensor) -> str | None:
-        if tensor.layout is torch.sparse_coo:
-            parts = (fast_digest(part) for part in (tensor._indices(), tensor._values()))
-            return f"{digest_of_bytes(repr([*parts]).encode()):016x}"
-        if not _has_storage(tensor) or tensor.is_quantized:
-            return None
-        return self._digest_of(raw_bytes(tensor))
-
-    def _digest_of(self, raw: memoryview) -> str:
+    def _digest_of(self, raw: bytes | memoryview, keep: bool = True) -> str:
         """The digest of bytes, which are kept if values are."""
         digest = digest_of_bytes(raw)
-        if self._keeper is not None and self._in_steps():
+        if keep and self._keeper is not None and self._in_steps():
             self._keeper.keep(digest, raw)
         return f"{digest:016x}"
 
@@ -303,6 +302,13 @@ def patched(owner: Any, name: str, around: Callable[[Any], Any]) -> Iterator[Non
         yield
     finally:
         setattr(owner, name, before)
+
+
+def _raw(tensor: torch.Tensor) -> bytes | memoryview | None:
+    """What is digested of a tensor; None if its elements can't be read."""
+    if tensor.layout is torch.sparse_coo:
+        return b"".join(raw_bytes(part) for part in (tensor._indices(), tensor._values()))
+    return raw_bytes(tensor) if _has_storage(tensor) and not tensor.is_quantized else None
 
 
 def _has_storage(tensor: torch.Tensor) -> bool:
