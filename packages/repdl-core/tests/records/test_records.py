@@ -15,7 +15,7 @@ from recorded_programs import STEPS, recorded, train
 import repdl
 from repdl.cli import main
 from repdl.errors import ArgumentError, RecordError
-from repdl.records import Comparison, diff
+from repdl.records import Comparison, diff, record
 from repdl.records.file import read
 from repdl.testing import assert_same_bits
 
@@ -111,6 +111,18 @@ def test_diff__names_where_runs_part(change: str, base: Path, tmp_path: Path) ->
     entry = first.b or first.a
     assert found.status == 1 and found.consequences > 0
     assert (first.kind, entry.name, entry.step) == (kind, name, step) and text in first.text, first.text
+
+
+@pytest.mark.parametrize("given", [False, True], ids=["default", "argument"])
+def test_diff__another_state_of_a_generator(given: bool, tmp_path: Path) -> None:
+    """torch's own and one that the call names: what the op draws from is what counts."""
+    for name, seed in (("a", 1), ("b", 2), ("c", 1)):
+        mine = torch.Generator().manual_seed(seed)
+        torch.manual_seed(0 if given else seed)
+        with record(tmp_path / name):
+            torch.rand(3, generator=mine if given else None)
+    kinds = [finding.kind for finding in diff(tmp_path / "a", tmp_path / "b").findings]
+    assert kinds == ["generator"] and diff(tmp_path / "a", tmp_path / "c").status == 0
 
 
 def test_diff__module_and_step_levels(tmp_path: Path) -> None:
