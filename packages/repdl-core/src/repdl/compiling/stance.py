@@ -36,11 +36,16 @@ _stance = eval_frame._callback_from_stance
 _decisions: list[Decision] = []
 
 
+def _first_decision(callback: Any) -> Any:
+    decision = next(iter(_decisions), _stance)  # the last block may end meanwhile, in another thread
+    return decision(callback)
+
+
 @contextmanager
 def _decided(decision: Decision, place: int) -> Iterator[None]:
     """Until the end of the block Dynamo asks the first decision that there is. Blocks may end in any order."""
     _decisions.insert(place, decision)
-    eval_frame._callback_from_stance = lambda callback: _decisions[0](callback)
+    eval_frame._callback_from_stance = _first_decision
     try:
         yield
     finally:
@@ -59,14 +64,10 @@ def uncompiled() -> Iterator[None]:
 
     def none(callback: Any) -> None:
         if callback not in (None, False) and not is_ours(eval_frame.innermost_backend(callback)):
-            name = _name(callback)
-            if name not in warned:
-                warned.add(name)
-                warnings.warn(
-                    f"repdl.record: what torch.compile would compile by the backend {name} runs uncompiled, as its "
-                    f'code has no ops to note, and results may differ; level "step" records it as it is',
-                    stacklevel=4,
-                )
+            _warn_once(
+                warned, callback, "record", 'as its code has no ops to note, and results may differ; level "step" '
+                "records it as it is",
+            )  # fmt: skip
 
     with ExitStack() as stack:
         if is_supported():
@@ -76,11 +77,15 @@ def uncompiled() -> Iterator[None]:
         yield
 
 
-def _name(callback: Any) -> str:
-    """Of a backend, as Dynamo holds it."""
+def _warn_once(warned: set[str], callback: Any, by: str, why: str) -> None:
+    """Of a backend, as Dynamo holds it, whose code does not run."""
     backend = eval_frame.innermost_backend(callback)
     backend = getattr(backend, "compiler_fn", backend)
-    return str(getattr(backend, "compiler_name", getattr(backend, "__name__", backend)))
+    name = str(getattr(backend, "compiler_name", getattr(backend, "__name__", backend)))
+    if name not in warned:
+        warned.add(name)
+        said = f"repdl.{by}: what torch.compile would compile by the backend {name} runs uncompiled, {why}"
+        warnings.warn(said, stacklevel=5)
 
 
 @contextmanager
@@ -99,14 +104,8 @@ def only_ours(on_uncovered: str, around: Callable[[], AbstractContextManager[Non
         if is_ours(eval_frame.innermost_backend(callback)):
             own = callback if eval_frame._stance.stance == "force_eager" else _stance(callback)
             return _as_written(own, around)
-        name = _name(callback)
-        if name not in warned:
-            warned.add(name)
-            warnings.warn(
-                f"repdl.enable: what torch.compile would compile by the backend {name} runs uncompiled, as its code "
-                f'has other bits; pass backend="repdl", or backend="eager" to be silent',
-                stacklevel=3,
-            )
+        why = 'as its code has other bits; pass backend="repdl", or backend="eager" to be silent'
+        _warn_once(warned, callback, "enable", why)
         return None
 
     with ExitStack() as stack:
