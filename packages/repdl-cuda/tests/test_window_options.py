@@ -26,7 +26,12 @@ def check(backend: str, seed: int) -> None:
         assert_same_bits(found, wanted, f"{op} on {backend}, seed {seed}, {args[1:]}")
 
 
-@pytest.mark.parametrize("seed", range(60))
+LONG = 12
+"""A minute, of interpolation; others take a tenth of a second."""
+SEEDS = [pytest.param(seed, marks=pytest.mark.nightly) if seed == LONG else seed for seed in range(60)]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_window_options(backend: str, seed: int) -> None:
     check(backend, seed)

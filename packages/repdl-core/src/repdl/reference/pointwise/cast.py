@@ -1,4 +1,4 @@
-"""Reference of `contract/v1/cast.md`: patterns as Python integers, of any format.
+"""Reference of `contract/v1/cast.md`: patterns as integers, of any format.
 
 No floating-point arithmetic, and so no setting of the processor, has a part in it.
 """
@@ -6,7 +6,6 @@ No floating-point arithmetic, and so no setting of the processor, has a part in 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 import torch
@@ -32,49 +31,42 @@ FORMATS = {
     torch.bfloat16: Format(16, 7, -126),
     torch.float16: Format(16, 10, -14),
 }
-INTEGERS = {16: np.uint16, 32: np.uint32, 64: np.uint64}
 SIGNED = {16: torch.int16, 32: torch.int32, 64: torch.int64}
 
 
-def decode(magnitude: int, source: Format) -> tuple[int, int]:
-    """A finite pattern without its sign as (m, e) with the value m * 2**e."""
-    exponent, fraction = magnitude >> source.fraction, magnitude & ((1 << source.fraction) - 1)
-    if exponent == 0:
-        return fraction, source.least - source.fraction
-    return fraction | (1 << source.fraction), source.least - source.fraction + exponent - 1
+def bit_length(m: np.ndarray) -> np.ndarray:
+    """How many bits each number has up to its highest one."""
+    length = np.zeros(m.shape, np.int64)
+    for step in (32, 16, 8, 4, 2, 1):
+        longer = m >> (length + step) != 0
+        length += step * longer
+    return length + (m != 0)
 
 
-@lru_cache(maxsize=1 << 16)
-def convert(bits: int, source: Format, target: Format) -> int:
-    """The pattern of `target` nearest to a pattern of `source`, ties to even."""
+def convert(bits: np.ndarray, source: Format, target: Format) -> np.ndarray:
+    """The patterns of `target` nearest to patterns of `source`, ties to even, as int64: a double's sign is its own."""
+    negative = bits >> (source.width - 1) & 1
     magnitude = bits & ((1 << (source.width - 1)) - 1)
-    if magnitude > source.infinity:
-        return target.infinity | (1 << (target.fraction - 1))
-    m, e = decode(magnitude, source)
-    top = (bits >> (source.width - 1)) << (target.width - 1)
-    if magnitude == source.infinity:
-        return top | target.infinity
-    if m == 0:
-        return top
+    exponent, m = magnitude >> source.fraction, magnitude & ((1 << source.fraction) - 1)
+    m = np.where(exponent == 0, m, m | (1 << source.fraction))
+    e = source.least - source.fraction + np.maximum(exponent - 1, 0)  # the value is m * 2**e
     # The last place of the result: `fraction` below the leading bit, never below the subnormals'.
-    last = max(e + m.bit_length() - 1, target.least) - target.fraction
-    if e >= last:
-        q = m << (e - last)
-    else:
-        q, rest, half = m >> (last - e), m & ((1 << (last - e)) - 1), 1 << (last - e - 1)
-        q += rest > half or (rest == half and q & 1)
+    last = np.maximum(e + bit_length(m) - 1, target.least) - target.fraction
+    left, right = np.clip(e - last, 0, 53), np.clip(last - e, 0, 62)
+    q, rest, half = (m << left) >> right, m & ((1 << right) - 1), (1 << right) >> 1
+    q = q + (right > 0) * ((rest > half) | ((rest == half) & (q & 1 != 0)))
     # q = 2**fraction is the normal number with exponent field 1; a carry moves the field on.
-    return top | min(target.infinity, ((last - target.least + target.fraction) << target.fraction) + q)
+    field = np.minimum(((last - target.least + target.fraction) << target.fraction) + q, target.infinity)
+    field = np.select([m == 0, magnitude == source.infinity], [0, target.infinity], field)
+    nan = target.infinity | (1 << (target.fraction - 1))
+    return np.where(magnitude > source.infinity, nan, negative << (target.width - 1) | field)
 
 
 def cast(input: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     source, target = FORMATS[input.dtype], FORMATS[dtype]
-    x = input.detach().contiguous().view(SIGNED[source.width]).numpy().view(INTEGERS[source.width])
-    patterns, where = np.unique(x.reshape(-1), return_inverse=True)
-    values = np.array([convert(int(p), source, target) for p in patterns], INTEGERS[target.width])
-    result = values[where.reshape(-1)].reshape(x.shape).view(INTEGERS[target.width])
-    signed = torch.from_numpy(result.view(f"i{target.width // 8}"))
-    return signed.view(dtype)
+    bits = input.detach().contiguous().view(SIGNED[source.width]).numpy().astype(np.int64)
+    result = convert(bits, source, target).astype(f"i{target.width // 8}")
+    return torch.from_numpy(result).view(dtype)
 
 
 OPS = {"cast": cast}
