@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import product
 from typing import Any
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import repdl
 from repdl import ops
 from repdl.errors import UnsupportedError
+from repdl.overrides.optimizers import STEPS as STEPS_OF_ALL
+from repdl.tensors.nested import tensors_among
 from repdl.testing.compare import assert_same_bits
 
 pytest.importorskip("expecttest", reason="torch's database of optimizers needs it")
@@ -34,6 +39,15 @@ def values(*shape: int) -> torch.Tensor:
 
 def same(a: torch.Tensor, b: torch.Tensor) -> bool:
     return torch.equal(a.view(torch.int32), b.view(torch.int32))
+
+
+@contextmanager
+def op_by_op() -> Iterator[None]:
+    """What is enabled in the block computes the ops of torch's steps one by one."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in list(STEPS_OF_ALL):
+            patch.delitem(STEPS_OF_ALL, name)
+        yield
 
 
 @pytest.mark.parametrize(("name", "options"), CASES)
@@ -117,8 +131,10 @@ def test_enable__every_optimizer_of_torch_with_each_of_its_options(name: str) ->
                 stepped(name, torch.optim, options, torch.float32)
             continue
         exact = stepped(name, torch.optim, {**options, **ways(name)["single"]}, torch.float64)
+        with op_by_op(), repdl.enabled():
+            ops_of_torch = stepped(name, torch.optim, options | ways(name)["single"], torch.float32)
         with repdl.enabled():
-            found = {
+            found = {"op by op": ops_of_torch} | {
                 way: stepped(name, torch.optim, options | flags, torch.float32) for way, flags in ways(name).items()
             }
             if not options:  # it takes seconds, and the parity suites compare each step with it
@@ -158,10 +174,93 @@ def test_optimizers__have_the_bits_of_torchs_with_each_of_its_options(name: str)
     isa = pytest.importorskip("repdl_cpu.isa")
     inputs = [sample.kwargs for sample in INFOS[name].optim_inputs_func("cpu")]
     for dtype, given in product((torch.float32, torch.float64), inputs):
-        with repdl.enabled():
+        with op_by_op(), repdl.enabled():
             expected = after(getattr(torch.optim, name), given, dtype)
+        with repdl.enabled():
+            assert_same_bits(after(getattr(torch.optim, name), given, dtype), expected, f"{given}, enabled")
         with repdl.use_backend("reference"):
             assert_same_bits(after(getattr(repdl.optim, name), given, dtype), expected, f"{given}, reference")
         for level in isa.supported_isas():
             with isa.use_isa(level):
                 assert_same_bits(after(getattr(repdl.optim, name), given, dtype), expected, f"{given}, {level}")
+
+
+WHOLE = {
+    "Adadelta": "adadelta_step",
+    "Adagrad": "adagrad_step",
+    "Adam": "adam_step",
+    "AdamW": "adam_step",
+    "Adamax": "adamax_step",
+    "RAdam": "radam_step",
+    "RMSprop": "rmsprop_step",
+    "Rprop": "rprop_step",
+    "SGD": "sgd_step",
+}
+"""Whose step is one op under `repdl.enable()`."""
+
+
+class Ops(TorchDispatchMode):
+    """The names of the ops that run on more than one number, such as that of a step."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if any(tensor.numel() > 1 for tensor in tensors_among(args)):
+            self.names.append(func._opname)
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("name", WHOLE)
+@pytest.mark.parametrize("foreach", [False, True])
+def test_enable__a_step_is_one_op(name: str, foreach: bool) -> None:
+    parameters = [values(3, 5).requires_grad_(), values(7).requires_grad_()]
+    optimizer = getattr(torch.optim, name)(parameters, foreach=foreach)
+    for parameter in parameters:
+        parameter.grad = values(*parameter.shape)
+    with repdl.enabled():
+        optimizer.step()
+        with Ops() as ops_of_step:
+            optimizer.step()
+    assert ops_of_step.names == [WHOLE[name]]
+
+
+def _strange(case: str) -> Any:
+    """An optimizer whose step no op takes for all parameters."""
+    first, second = values(3, 5), values(7)
+    if case == "two dtypes":
+        second = second.double()
+    if case == "shared memory":
+        second = first[1:]
+    parameters = [first.requires_grad_(), second.detach().requires_grad_()]
+    lr = torch.tensor(0.01) if case == "a tensor as a rate" else 0.01
+    optimizer = torch.optim.Adam(parameters, lr=lr)
+    for step in range(3):
+        for number, parameter in enumerate(parameters):
+            late = case == "two numbers of steps" and number == 1 and step == 0
+            parameter.grad = None if late else values(*parameter.shape).to(parameter.dtype)
+        optimizer.step()
+    return [*parameters, *(optimizer.state[p]["step"] for p in parameters)]
+
+
+@pytest.mark.parametrize("case", ["two dtypes", "shared memory", "a tensor as a rate", "two numbers of steps"])
+def test_enable__other_steps_are_torchs_op_by_op(case: str) -> None:
+    with op_by_op(), repdl.enabled():
+        expected = _strange(case)
+    with repdl.enabled():
+        assert_same_bits(_strange(case), expected, case)
+
+
+def test_enable__a_step_that_is_refused_changes_nothing() -> None:
+    parameter = values(3, 5).requires_grad_()
+    optimizer = torch.optim.Adam([parameter])
+    parameter.grad = values(3, 5).to_sparse()
+    before = parameter.detach().clone()
+    with repdl.enabled(), pytest.raises((UnsupportedError, RuntimeError)):
+        optimizer.step()
+    assert torch.equal(parameter.detach(), before)
+    parameter.grad = values(3, 5)
+    with repdl.enabled():
+        optimizer.step()
+    assert not torch.equal(parameter.detach(), before)

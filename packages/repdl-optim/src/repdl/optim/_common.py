@@ -168,11 +168,13 @@ class StepOptimizer(ReproducibleOptimizer):
     _made_with: ClassVar[tuple[str, ...]] = ()
     """Options that the lists of the step follow from."""
 
-    def _lists(self, group: Group) -> dict[str, bool]:
+    @classmethod
+    def _lists(cls, group: Group) -> dict[str, bool]:
         """The lists of the op after the gradients, by their names in the state, and whether this group has them."""
         raise NotImplementedError
 
-    def _numbers(self, group: Group, *counts: float) -> tuple[Any, ...]:
+    @classmethod
+    def _numbers(cls, group: Group, *counts: float) -> tuple[Any, ...]:
         """The arguments of the op after the lists."""
         raise NotImplementedError
 
@@ -191,7 +193,7 @@ class StepOptimizer(ReproducibleOptimizer):
                 self._raise_missing(group, param, state, [name for name in ("step", *names) if name not in state])
         steps = [state["step"] for state in states]
         counted: Sequence[Any]
-        if steps and all(map(_is_count, steps)):  # one call, of which a tensor for 1 saves most
+        if steps and all(map(is_count, steps)):  # one call, of which a tensor for 1 saves most
             counted = torch._foreach_add(steps, torch.tensor(1.0, dtype=torch.float32, device="cpu"))
         else:
             counted = [step + 1 for step in steps]
@@ -220,10 +222,15 @@ class StepOptimizer(ReproducibleOptimizer):
             yield Call(self._op, (params, [param.grad for param in params], *columns, *numbers), of)
 
 
-def _is_count(step: Any) -> bool:
+def is_count(step: Any) -> bool:
     """Whether a number of steps is such a tensor as `_initial` makes, and no integer or one on a GPU, from a state
     dict."""
     return isinstance(step, torch.Tensor) and step.dtype is torch.float32 and step.is_cpu
+
+
+def is_plain(tensor: Any) -> bool:
+    """Whether it is memory with strides, of a class that hides nothing."""
+    return type(tensor) in _PLAIN and tensor.layout is torch.strided
 
 
 def scalar(value: float | torch.Tensor) -> float:

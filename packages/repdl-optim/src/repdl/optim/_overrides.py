@@ -8,6 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from repdl import ops
+from repdl.optim import _steps  # noqa: F401  (declares)
 from repdl.optim.power import bias_correction
 from repdl.registry.aten import computes
 

@@ -23,10 +23,12 @@ class _AdamSteps(StepOptimizer):
     _op = "adam_step"
     _made_with = ("amsgrad",)
 
-    def _lists(self, group: Group) -> dict[str, bool]:
+    @classmethod
+    def _lists(cls, group: Group) -> dict[str, bool]:
         return {"exp_avg": True, "exp_avg_sq": True, "max_exp_avg_sq": group["amsgrad"]}
 
-    def _numbers(self, group: Group, *counts: float) -> tuple[Any, ...]:
+    @classmethod
+    def _numbers(cls, group: Group, *counts: float) -> tuple[Any, ...]:
         step = int(counts[0])
         lr, eps, weight_decay = (scalar(group[key]) for key in ("lr", "eps", "weight_decay"))
         beta1, beta2 = (scalar(beta) for beta in group["betas"])
@@ -34,7 +36,7 @@ class _AdamSteps(StepOptimizer):
             *(lr, beta1, beta2, eps, weight_decay),
             *(bias_correction(beta1, step), bias_correction(beta2, step)),
             *(group["amsgrad"], group["maximize"]),
-            group.get("decoupled_weight_decay", self._decoupled),
+            group.get("decoupled_weight_decay", cls._decoupled),
         )
 
 
@@ -134,11 +136,13 @@ class RMSprop(StepOptimizer, torch.optim.RMSprop):
     _counts = ()
     _made_with = ("centered", "momentum")
 
-    def _lists(self, group: Group) -> dict[str, bool]:
+    @classmethod
+    def _lists(cls, group: Group) -> dict[str, bool]:
         momentum = scalar(group["momentum"]) != 0
         return {"square_avg": True, "grad_avg": group["centered"], "momentum_buffer": momentum}
 
-    def _numbers(self, group: Group, *counts: float) -> tuple[Any, ...]:
+    @classmethod
+    def _numbers(cls, group: Group, *counts: float) -> tuple[Any, ...]:
         names = ("lr", "alpha", "eps", "weight_decay", "momentum")
         return (*(scalar(group[name]) for name in names), group["centered"], group["maximize"])
 

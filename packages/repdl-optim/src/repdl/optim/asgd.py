@@ -31,7 +31,8 @@ class ASGD(StepOptimizer, torch.optim.ASGD):
     _op = "asgd_step"
     _counts = ("eta", "mu")
 
-    def _lists(self, group: Group) -> dict[str, bool]:
+    @classmethod
+    def _lists(cls, group: Group) -> dict[str, bool]:
         return {"ax": True}
 
     def _initial(self, group: Group, param: torch.Tensor) -> State:
@@ -41,7 +42,8 @@ class ASGD(StepOptimizer, torch.optim.ASGD):
             **{name: torch.tensor(rate, dtype=torch.float32, device=param.device) for name, rate in rates.items()},
         }
 
-    def _numbers(self, group: Group, *counts: float) -> tuple[Any, ...]:
+    @classmethod
+    def _numbers(cls, group: Group, *counts: float) -> tuple[Any, ...]:
         eta, mu = counts
         return eta, scalar(group["lambd"]), mu, scalar(group["weight_decay"]), group["maximize"]
 

@@ -33,10 +33,12 @@ class Adamax(StepOptimizer, torch.optim.Adamax):
 
     _op = "adamax_step"
 
-    def _lists(self, group: Group) -> dict[str, bool]:
+    @classmethod
+    def _lists(cls, group: Group) -> dict[str, bool]:
         return {"exp_avg": True, "exp_inf": True}
 
-    def _numbers(self, group: Group, *counts: float) -> tuple[Any, ...]:
+    @classmethod
+    def _numbers(cls, group: Group, *counts: float) -> tuple[Any, ...]:
         lr, eps, weight_decay = (scalar(group[name]) for name in ("lr", "eps", "weight_decay"))
         beta1, beta2 = (scalar(beta) for beta in group["betas"])
         return lr / bias_correction(beta1, int(counts[0])), beta1, beta2, eps, weight_decay, group["maximize"]
@@ -62,7 +64,8 @@ class NAdam(StepOptimizer, torch.optim.NAdam):
     _op = "nadam_step"
     _counts = ("step", "mu_product")
 
-    def _lists(self, group: Group) -> dict[str, bool]:
+    @classmethod
+    def _lists(cls, group: Group) -> dict[str, bool]:
         return {"exp_avg": True, "exp_avg_sq": True}
 
     def _initial(self, group: Group, param: torch.Tensor) -> State:
@@ -77,7 +80,8 @@ class NAdam(StepOptimizer, torch.optim.NAdam):
             state["mu_product"] = ops.mul(product, _momentum(group, float(state["step"])))
         return states
 
-    def _numbers(self, group: Group, *counts: float) -> tuple[Any, ...]:
+    @classmethod
+    def _numbers(cls, group: Group, *counts: float) -> tuple[Any, ...]:
         step, product = counts
         lr, eps, weight_decay = (scalar(group[name]) for name in ("lr", "eps", "weight_decay"))
         beta1, beta2 = (scalar(beta) for beta in group["betas"])
@@ -114,10 +118,12 @@ class RAdam(StepOptimizer, torch.optim.RAdam):
 
     _op = "radam_step"
 
-    def _lists(self, group: Group) -> dict[str, bool]:
+    @classmethod
+    def _lists(cls, group: Group) -> dict[str, bool]:
         return {"exp_avg": True, "exp_avg_sq": True}
 
-    def _numbers(self, group: Group, *counts: float) -> tuple[Any, ...]:
+    @classmethod
+    def _numbers(cls, group: Group, *counts: float) -> tuple[Any, ...]:
         step = int(counts[0])
         lr, eps, weight_decay = (scalar(group[name]) for name in ("lr", "eps", "weight_decay"))
         beta1, beta2 = (scalar(beta) for beta in group["betas"])

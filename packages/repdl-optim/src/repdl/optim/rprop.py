@@ -29,14 +29,16 @@ class Rprop(StepOptimizer, torch.optim.Rprop):
     _op = "rprop_step"
     _counts = ()
 
-    def _lists(self, group: Group) -> dict[str, bool]:
+    @classmethod
+    def _lists(cls, group: Group) -> dict[str, bool]:
         return {"prev": True, "step_size": True}
 
     def _initial(self, group: Group, param: torch.Tensor) -> State:
         size = torch.full_like(param, scalar(group["lr"]), memory_format=torch.preserve_format)
         return {**super()._initial(group, param), "step_size": size}
 
-    def _numbers(self, group: Group, *counts: float) -> tuple[Any, ...]:
+    @classmethod
+    def _numbers(cls, group: Group, *counts: float) -> tuple[Any, ...]:
         numbers = (*group["etas"], *group["step_sizes"])
         return (*(scalar(number) for number in numbers), group["maximize"])
 

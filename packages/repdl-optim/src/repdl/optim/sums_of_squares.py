@@ -27,7 +27,8 @@ class Adagrad(StepOptimizer, torch.optim.Adagrad):
 
     _op = "adagrad_step"
 
-    def _lists(self, group: Group) -> dict[str, bool]:
+    @classmethod
+    def _lists(cls, group: Group) -> dict[str, bool]:
         return {"sum": True}
 
     def _initial(self, group: Group, param: torch.Tensor) -> State:
@@ -35,7 +36,8 @@ class Adagrad(StepOptimizer, torch.optim.Adagrad):
         total = torch.full_like(param, first, memory_format=torch.preserve_format)
         return {**super()._initial(group, param), "sum": total}
 
-    def _numbers(self, group: Group, *counts: float) -> tuple[Any, ...]:
+    @classmethod
+    def _numbers(cls, group: Group, *counts: float) -> tuple[Any, ...]:
         names = ("lr", "lr_decay", "eps", "weight_decay")
         lr, lr_decay, eps, weight_decay = (scalar(group[name]) for name in names)
         return lr / (1 + (counts[0] - 1) * lr_decay), eps, weight_decay, group["maximize"]
@@ -61,10 +63,12 @@ class Adadelta(StepOptimizer, torch.optim.Adadelta):
     _op = "adadelta_step"
     _counts = ()
 
-    def _lists(self, group: Group) -> dict[str, bool]:
+    @classmethod
+    def _lists(cls, group: Group) -> dict[str, bool]:
         return {"square_avg": True, "acc_delta": True}
 
-    def _numbers(self, group: Group, *counts: float) -> tuple[Any, ...]:
+    @classmethod
+    def _numbers(cls, group: Group, *counts: float) -> tuple[Any, ...]:
         names = ("lr", "rho", "eps", "weight_decay")
         return (*(scalar(group[name]) for name in names), group["maximize"])
 
