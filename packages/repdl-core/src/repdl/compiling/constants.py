@@ -12,8 +12,8 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 
 def fold(graph: GraphModule) -> None:
-    """Compute the tensors of one element that depend on no input, where registered ops alone take them: these never
-    change an argument, nor return it."""
+    """Compute the tensors of one element that depend on no input. Registered ops, which never change an argument nor
+    return it, get the tensor itself; others get a copy."""
     known: dict[Node, torch.Tensor] = {}
     with _disable_current_modes(), torch.no_grad():
         for node in graph.graph.nodes:
@@ -22,14 +22,16 @@ def fold(graph: GraphModule) -> None:
                 known[node] = node.target(*args, **kwargs)
     kept = [node for node in known if any(user not in known for user in node.users)]
     for number, node in enumerate(kept):
-        if any(user not in known and not _is_registered(user) for user in node.users):
-            continue
         name = f"_constant_{number}"
         graph.register_buffer(name, known[node], persistent=False)
         with graph.graph.inserting_before(node):
             read = graph.graph.get_attr(name)
-        read.meta.update(node.meta)
-        node.replace_all_uses_with(read)
+            read.meta.update(node.meta)
+            node.replace_all_uses_with(read, delete_user_cb=_is_registered)
+            if any(user not in known for user in node.users):
+                copy = graph.graph.call_function(torch.ops.aten.clone.default, (read,))
+                copy.meta.update(node.meta)
+                node.replace_all_uses_with(copy, delete_user_cb=lambda user: user not in known)
     for node in reversed(list(known)):
         if not node.users:
             graph.graph.erase_node(node)
