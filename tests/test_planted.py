@@ -24,6 +24,7 @@ LAYOUTS = "packages/repdl-core/tests/registry/test_layout_repeated.py"
 SHARING = "packages/repdl-nn/tests/test_nn_sharing.py"
 LIMITS = "packages/repdl-core/tests/audit/test_torch_ops.py -k limits"
 GENERATORS = "packages/repdl-core/tests/enable/test_enable_generators.py"
+CHAINS = "packages/repdl-cpu/tests/test_replay_blocks.py"
 UPDATES = "packages/repdl-cpu/tests/test_replay_updates.py"
 DRAWS = "packages/repdl-cpu/tests/test_replay_draws.py -k before_a_draw"
 PLACES = "packages/repdl-core/tests/callcache/test_spans.py"
@@ -77,6 +78,11 @@ BUGS = {
     "reshaped_of_other_strides": Bug(CORE + "callcache/spans.py", {"tensor.is_contiguous() and source.is_contiguous()": "tensor.is_contiguous()"}, PLACES),
     "reshaped_by_two_nodes": Bug(CORE + "callcache/spans.py", {"in _RESHAPES and node.next_functions[0] == get_gradient_edge(source)[:2]": "in _RESHAPES"}, PLACES),
     "values_of_strides_are_looked_at_in_c": Bug(CORE + "callcache/planner.py", {" or not tensor.is_contiguous(): return None": ": return None"}, "packages/repdl-cpu/tests/test_replay.py -k any_strides"),
+    "chain_results_in_the_first_block": Bug(CORE + "callcache/blocks.py", {"begin * output.itemsize if k in self.results else 0": "0"}, CHAINS),
+    "chain_parts_of_floats": Bug(CORE + "callcache/blocks.py", {"begin * part.itemsize if": "begin * 4 if"}, CHAINS),
+    "chain_memory_of_another_size": Bug(CORE + "callcache/blocks.py", {"if alike(slots[s - len(self.results)], output)": "if slots[s - len(self.results)].dtype is output.dtype"}, CHAINS),
+    "chain_without_its_last_block": Bug(CORE + "callcache/blocks.py", {"range(0, size, length)": "range(0, size - length, length)"}, CHAINS),
+    "chain_memory_that_is_still_read": Bug(CORE + "callcache/blocks.py", {"last.get(id(self.outputs[j])) == k and": "last.get(id(self.outputs[j]), k) >= k and"}, CHAINS),
     "integers_of_the_limit": Bug(CORE + "overrides/conversions.py", {"held = value.abs() < 2.0**bits": "held = value.abs() <= 2.0**bits"}, "packages/repdl-core/tests/enable/test_enable_conversions.py -k in_range"),
     "longs_get_the_lowest_int": Bug(CORE + "overrides/conversions.py", {"torch.tensor(-(2**bits), dtype=wide)": "torch.tensor(-(2**31), dtype=wide)"}, "packages/repdl-core/tests/enable/test_enable_conversions.py -k one_rule"),
     "scatter_of_a_larger_source": Bug(CORE + "overrides/repeats.py", {"given = source[tuple(slice(n) for n in index.shape)]": "given = source"}, "packages/repdl-core/tests/enable/test_enable_repeats.py"),

@@ -30,6 +30,7 @@ off; so does an installation without a native backend, or with torch < 2.10. doc
 from repdl.callcache.call import (
     allow_shortcuts,
     as_node,
+    cache_blocks,
     cache_calls,
     cache_foreach_in_place,
     cache_in_place,
@@ -76,6 +77,7 @@ __all__ = [
     "allow_shortcuts",
     "as_node",
     "c_extension",
+    "cache_blocks",
     "cache_calls",
     "cache_foreach_in_place",
     "cache_in_place",

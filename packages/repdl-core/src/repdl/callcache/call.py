@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import torch
 
+from repdl.callcache.blocks import plan_blocks
 from repdl.callcache.extension import c_extension
 from repdl.callcache.plan import Outcome, Plan, Result
 from repdl.callcache.planner import NotCacheable, plan_call, plan_in_place, plan_update
@@ -99,7 +100,22 @@ def _record_foreach_in_place(
     return outcome(result, lambda: plan_in_place(trace, tensors, trace.writes, Result("none"), VariableScalars()))
 
 
-set_dynamo_skip(record.__code__ for record in (_record, _record_update, _record_in_place, _record_foreach_in_place))
+def _record_blocks(
+    function: Callable[..., Any], args: Any, kwargs: Any, differentiates: bool, variable_scalars: bool
+) -> Outcome:
+    """The same for `cache_blocks`."""
+    if not (kwargs or differentiates):
+        result = function(*args)
+        try:
+            return Outcome(result, c_extension().Recording(plan_blocks(function, args, result)))
+        except NotCacheable:
+            pass
+    return _record(function, args, kwargs, differentiates, variable_scalars)
+
+
+set_dynamo_skip(
+    record.__code__ for record in (_record, _record_update, _record_in_place, _record_foreach_in_place, _record_blocks)
+)
 
 
 def cache_calls(function: Function) -> Function:
@@ -117,6 +133,11 @@ def cache_variable_scalars(function: Function) -> Function:
     call = _cached(function, _record, True)
     call.variable_scalars = True  # type: ignore[attr-defined]
     return call
+
+
+def cache_blocks(function: Function) -> Function:
+    """The same for a function of pointwise ops alone, whose kernels run block by block on long tensors."""
+    return _cached(function, _record_blocks, False)
 
 
 def cache_update(function: Function) -> Function:

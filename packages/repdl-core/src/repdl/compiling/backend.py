@@ -1,7 +1,7 @@
 """The backend that torch knows as "repdl": autograd's forward and backward graph, run as they were traced.
 
-Nothing is fused, reordered or computed twice: each op of the graph is a call of the dispatcher, with the kernel that it
-has there without `torch.compile`, so the bits are those of the program that is not compiled.
+No rounding moves and nothing is computed twice: each op of the graph has the kernel that it has without
+`torch.compile`, so the bits are those of the program that is not compiled. Chains of pointwise ops run block by block.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from torch._ops import OpOverload
 from torch.fx import GraphModule
 
 from repdl.compiling import state
+from repdl.compiling.chains import fuse
 from repdl.compiling.checking import check
 from repdl.compiling.constants import fold
 from repdl.compiling.parts import draw_once, partition
@@ -55,6 +56,7 @@ def compile_graph(graph: GraphModule, inputs: Sequence[Any], **options: Any) -> 
         warned = check(module, state.UNCOVERED)
         fold(module)
         keep_nans(module)
+        fuse(module)
         call_fast(module)
         return make_boxed_func(mute(warned)(module.forward) if warned else module.forward)
 

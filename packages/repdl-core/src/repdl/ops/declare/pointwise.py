@@ -27,9 +27,11 @@ from repdl.registry.saved import save
 from repdl.tensors import layout
 from repdl.tensors.layout import broadcast_shapes
 
-__all__ = ["Slope", "broadcast_shape", "check_broadcast", "pointwise"]
+__all__ = ["POINTWISE", "Slope", "broadcast_shape", "check_broadcast", "pointwise"]
 
 EVERY = Dtypes()
+POINTWISE = {"cast", "pow"}
+"""Names of ops that compute an element from those at its place alone, wherever that is; `pointwise` adds its own."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,7 @@ def pointwise(
             `registry.define`.
     """
     name, _, rest = schema.partition("(")
+    POINTWISE.add(name)
     parameters = _parameters(rest)
     tensors = [i for i, (_, kind) in enumerate(parameters) if kind == "Tensor"]
     names = [parameter for parameter, _ in parameters]
