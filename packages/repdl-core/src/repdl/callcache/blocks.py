@@ -22,8 +22,8 @@ from repdl.callcache.trace import trace_call
 
 _ALONE, _OF_THREADS = 1 << 14, 1 << 15
 """Elements of a block: on one thread, and for each of several, which take no fewer."""
-_MOST_STEPS = 2048
-"""Of a recording: the blocks of long tensors are larger."""
+_MOST_STEPS = 512
+"""Of a recording, which has 2.5 KiB for each: the blocks of long tensors are larger."""
 _LAYOUTS = "in_place", "flat"
 """Of pointwise kernels, which take elements in a row."""
 

@@ -22,7 +22,7 @@ _REDUCTIONS = "none", "mean", "sum"
 def bound(name: str, override: Override, schema: Any) -> Function:
     """The override's function, taking what the dispatcher gives for a schema; outputs that are given are left out."""
     given = [a for a in schema.arguments if not a.is_out]
-    parameters = [p for p in inspect.signature(override.function).parameters.values() if p.name != "contract"]
+    parameters = [p for p in parameters_of(override.function) if p.name != "contract"]
     known = {p.name for p in parameters}
     any_name = any(p.kind is p.VAR_KEYWORD for p in parameters)
     targets: list[tuple[str, Any]] = []
@@ -60,6 +60,12 @@ def bound(name: str, override: Override, schema: Any) -> Function:
         return function(**ours)
 
     return call
+
+
+@functools.cache
+def parameters_of(function: Function) -> tuple[inspect.Parameter, ...]:
+    """Of a function that computes several overloads of an op."""
+    return tuple(inspect.signature(function).parameters.values())
 
 
 def _conversion(argument: Any) -> Function | None:
@@ -182,4 +188,4 @@ def _length(lists: Sequence[Sequence[Any]]) -> int:
     return count
 
 
-__all__ = ["bound", "for_each", "in_place", "into"]
+__all__ = ["bound", "for_each", "in_place", "into", "parameters_of"]

@@ -25,7 +25,7 @@ from repdl.audit.reproducibility import BY_PLACE, CONDITIONS, REASONS, unknown
 from repdl.callcache import guard
 from repdl.errors import ArgumentError, DTypeError, UnsupportedError
 from repdl.overrides import collectives, dtensors, nans, overlaps, repeats, transforms
-from repdl.overrides.binding import bound, for_each, in_place, into
+from repdl.overrides.binding import bound, for_each, in_place, into, parameters_of
 from repdl.overrides.conversions import NAMES as CONVERSIONS, defined
 from repdl.overrides.functions import functions
 from repdl.overrides.refusal import Refusals
@@ -231,7 +231,7 @@ def _override(name: str, plain: str) -> Override | None:
 
     def of_form(function: Function) -> Function:
         if outputs:
-            names = inspect.signature(override.function).parameters
+            names = {parameter.name for parameter in parameters_of(override.function)}
             makes = "dtype" in names and not any("Tensor" in str(a.type) for a in schema.arguments if not a.is_out)
             return into(plain, function, outputs, makes and not any(a.name == "dtype" for a in schema.arguments))
         return function if raw in functions() else in_place(function)
