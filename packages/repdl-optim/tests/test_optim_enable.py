@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from itertools import product
 from typing import Any
 
@@ -14,6 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import repdl
 from repdl import ops
 from repdl.errors import UnsupportedError
+from repdl.overrides.functions import functions
 from repdl.overrides.optimizers import STEPS as STEPS_OF_ALL
 from repdl.tensors.nested import tensors_among
 from repdl.testing.compare import assert_same_bits
@@ -44,6 +47,8 @@ def same(a: torch.Tensor, b: torch.Tensor) -> bool:
 @contextmanager
 def op_by_op() -> Iterator[None]:
     """What is enabled in the block computes the ops of torch's steps one by one."""
+    functions()  # fills STEPS
+    assert STEPS_OF_ALL.keys() >= {"adam", "sgd"}
     with pytest.MonkeyPatch.context() as patch:
         for name in list(STEPS_OF_ALL):
             patch.delitem(STEPS_OF_ALL, name)
@@ -226,6 +231,10 @@ def test_enable__a_step_is_one_op(name: str, foreach: bool) -> None:
     assert ops_of_step.names == [WHOLE[name]]
 
 
+COUNTS = {"a count that stays": 2.0**24, "a fraction as a count": 2.5}
+STRANGE = ["two dtypes", "shared memory", "a tensor as a rate", "two numbers of steps", "one count for two", *COUNTS]
+
+
 def _strange(case: str) -> Any:
     """An optimizer whose step no op takes for all parameters."""
     first, second = values(3, 5), values(7)
@@ -235,8 +244,13 @@ def _strange(case: str) -> Any:
         second = first[1:]
     parameters = [first.requires_grad_(), second.detach().requires_grad_()]
     lr = torch.tensor(0.01) if case == "a tensor as a rate" else 0.01
-    optimizer = torch.optim.Adam(parameters, lr=lr)
+    optimizer = torch.optim.Adam(parameters, lr=lr, betas=(0.9, 0.9999999))
     for step in range(3):
+        if step == 1 and case in COUNTS:
+            for parameter in parameters:
+                optimizer.state[parameter]["step"].fill_(COUNTS[case])
+        if step == 1 and case == "one count for two":
+            optimizer.state[parameters[0]]["step"] = optimizer.state[parameters[1]]["step"]
         for number, parameter in enumerate(parameters):
             late = case == "two numbers of steps" and number == 1 and step == 0
             parameter.grad = None if late else values(*parameter.shape).to(parameter.dtype)
@@ -244,7 +258,7 @@ def _strange(case: str) -> Any:
     return [*parameters, *(optimizer.state[p]["step"] for p in parameters)]
 
 
-@pytest.mark.parametrize("case", ["two dtypes", "shared memory", "a tensor as a rate", "two numbers of steps"])
+@pytest.mark.parametrize("case", STRANGE)
 def test_enable__other_steps_are_torchs_op_by_op(case: str) -> None:
     with op_by_op(), repdl.enabled():
         expected = _strange(case)
@@ -252,15 +266,30 @@ def test_enable__other_steps_are_torchs_op_by_op(case: str) -> None:
         assert_same_bits(_strange(case), expected, case)
 
 
-def test_enable__a_step_that_is_refused_changes_nothing() -> None:
-    parameter = values(3, 5).requires_grad_()
-    optimizer = torch.optim.Adam([parameter])
-    parameter.grad = values(3, 5).to_sparse()
-    before = parameter.detach().clone()
-    with repdl.enabled(), pytest.raises((UnsupportedError, RuntimeError)):
-        optimizer.step()
-    assert torch.equal(parameter.detach(), before)
-    parameter.grad = values(3, 5)
-    with repdl.enabled():
-        optimizer.step()
-    assert not torch.equal(parameter.detach(), before)
+def test_enable__buffers_of_sgd_have_the_strides_of_gradients() -> None:
+    found = []
+    for context in (op_by_op(), nullcontext()):
+        parameter = values(3, 4).requires_grad_()
+        parameter.grad = values(4, 3).t()
+        optimizer = torch.optim.SGD([parameter], momentum=0.9)
+        with context, repdl.enabled():
+            optimizer.step()
+        found.append(optimizer.state[parameter]["momentum_buffer"])
+    assert found[0].stride() == found[1].stride() == (1, 3)
+    assert same(*found)
+
+
+SCRIPTED = """
+import torch, repdl
+repdl.enable()
+from torch.distributed.optim import ZeroRedundancyOptimizer
+from torch.distributed.optim.functional_adam import _FunctionalAdam
+x = torch.ones(3)
+_FunctionalAdam([x], lr=0.5).step([torch.ones(3)])
+assert 0 < x.max().item() < 1, x
+"""
+
+
+def test_enable__torchscript_compiles_torchs_steps() -> None:
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", SCRIPTED], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -100,6 +100,8 @@ def _replace(graph: Graph, chain: list[Node], name: str) -> None:
     inside = {*chain}
     inputs = list(dict.fromkeys(source for node in chain for source in node.all_input_nodes if source not in inside))
     needed = [node for node in chain if any(user not in inside for user in node.users)]
+    if not needed:  # nobody takes it
+        return
     outputs = list(dict.fromkeys(map(_made, needed)))
     with graph.inserting_after(chain[-1]):
         call = graph.call_function(_function(chain, inputs, outputs, name), tuple(inputs))

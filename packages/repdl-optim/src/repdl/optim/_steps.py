@@ -24,6 +24,8 @@ from repdl.overrides.optimizers import STEPS
 from repdl.registry import functions
 
 Function = Callable[..., None]
+_COUNTED = 2.0**24
+"""From here on torch's count of steps, a float, stays what it is."""
 _NOT_COVERED = "capturable", "differentiable", "found_inf", "grad_scale", "has_complex", "has_sparse_grad"
 
 
@@ -41,17 +43,17 @@ def _of(optimizer: type[StepOptimizer]) -> Callable[[Function], Function]:
             if call is None:
                 torchs(*args, **options)
 
-        return step
+        return _scripted_as(torchs, step)
 
     return change
 
 
 def _call(optimizer: type[StepOptimizer], lists: list[Any], steps: Sequence[Any], options: dict[str, Any]) -> Any:
     """Take the step and count it; None: nothing has been done."""
-    if not _is_covered(lists, options) or not (len(steps) == len(lists[0]) and all(map(is_count, steps))):
+    if not _is_covered(lists, options) or len({*map(id, steps)}) < len(lists[0]) or not all(map(is_count, steps)):
         return None
     counts = {*map(float, steps)}
-    if len(counts) > 1:
+    if len(counts) > 1 or not all(count.is_integer() and 0 <= count < _COUNTED for count in counts):
         return None
     group = {**options, "betas": (options.get("beta1"), options.get("beta2"))}
     if "etaminus" in options:
@@ -93,7 +95,7 @@ def _sgd(torchs: Function) -> Function:
         first = not buffers
         if _is_covered([params, grads, buffers], given) and len(buffers) in (0, len(params)):
             if first and options["momentum"]:
-                buffers = [torch.empty_like(param) for param in params]  # the op fills them
+                buffers = [torch.empty_like(grad) for grad in grads]  # the op fills them
             numbers = (options[name] for name in ("lr", "weight_decay", "momentum", "dampening"))
             flags = options["nesterov"], options["maximize"], first
             if _run("sgd_step", [params, grads, buffers], (*map(float, numbers), *flags)):
@@ -101,7 +103,15 @@ def _sgd(torchs: Function) -> Function:
                 return
         torchs(params, grads, momentum_buffer_list, grad_scale, found_inf, **options)
 
-    return step
+    return _scripted_as(torchs, step)
+
+
+def _scripted_as(torchs: Function, step: Any) -> Function:
+    """The step, in whose place TorchScript compiles torch's (`torch.distributed.optim` does when it is imported)."""
+    step.__script_if_tracing_wrapper = True
+    step.__original_fn = torchs
+    result: Function = step
+    return result
 
 
 STEPS |= {
