@@ -48,7 +48,7 @@ def _of(optimizer: type[StepOptimizer]) -> Callable[[Function], Function]:
     return change
 
 
-def _call(optimizer: type[StepOptimizer], lists: list[Any], steps: Sequence[Any], options: dict[str, Any]) -> Any:
+def _call(optimizer: type[StepOptimizer], lists: list[Any], steps: list[Any], options: dict[str, Any]) -> Any:
     """Take the step and count it; None: nothing has been done."""
     if not _is_covered(lists, options) or len({*map(id, steps)}) < len(lists[0]) or not all(map(is_count, steps)):
         return None
