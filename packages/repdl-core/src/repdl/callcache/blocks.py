@@ -16,7 +16,7 @@ import torch
 from repdl.callcache import spans
 from repdl.callcache.extension import c_extension
 from repdl.callcache.plan import Plan, Result, Span, Step
-from repdl.callcache.planner import NotCacheable
+from repdl.callcache.planner import require
 from repdl.callcache.spans import alike, index_of, tensors_of, unique
 from repdl.callcache.trace import trace_call
 
@@ -40,23 +40,24 @@ def plan_blocks(function: Callable[..., Any], args: Sequence[Any], result: Any) 
     tensors = unique(tensors_of(args))
     results = list(result) if isinstance(result, tuple) else [result]
     whole = [t for t in tensors if t.dim() > 0]
-    _require(bool(whole) and all(isinstance(r, torch.Tensor) for r in results))
-    _require(all(t.shape == whole[0].shape and t.is_contiguous() for t in [*whole, *results]))
-    _require(all(map(spans.is_on_host, tensors)))
+    require(bool(whole) and all(isinstance(r, torch.Tensor) for r in results))
+    require(all(t.shape == whole[0].shape and t.is_contiguous() for t in [*whole, *results]))
+    require(all(map(spans.is_on_host, tensors)))
     size = whole[0].numel()
-    _require(size >= 2 * _ALONE)
+    require(size >= 2 * _ALONE)
     chain = _Chain(function, args, tensors, 0, _ALONE)
     threads = max(call.threads for call in chain.calls)
     length = _ALONE if threads == 1 else threads * _OF_THREADS
     length = max(length, ceil(size * len(chain.calls) / _MOST_STEPS))
-    _require(size >= 2 * length)
-    chain = _Chain(function, args, tensors, 0, length)
+    require(size >= 2 * length)
+    if length > _ALONE:
+        chain = _Chain(function, args, tensors, 0, length)
     left = size % length
     tail = _Chain(function, args, tensors, size - left, left) if left else chain
-    _require(chain.is_like(tail))
+    require(chain.is_like(tail))
 
     where, slots = chain.memory()
-    _require(max(len(results) + len(slots), len(chain.constants)) <= c_extension().MOST_TENSORS)
+    require(max(len(results) + len(slots), len(chain.constants)) <= c_extension().MOST_TENSORS)
     new = len(tensors), len(tensors) + len(results) + len(slots)
     steps: list[Step] = []
     for begin in range(0, size, length):
@@ -79,15 +80,15 @@ class _Chain:
         self.parts = [t.view(-1)[begin : begin + size] if t.dim() > 0 else t for t in tensors]
         part_of = {id(t): part for t, part in zip(tensors, self.parts)}
         result, trace = trace_call(function, [part_of.get(id(a), a) for a in args], {})
-        _require(trace.is_cacheable and bool(trace.kernel_calls))
-        _require(not any((trace.derivatives, trace.checks, trace.draws, trace.changed, trace.copies, trace.writes)))
+        require(trace.is_cacheable and bool(trace.kernel_calls))
+        require(not any((trace.derivatives, trace.checks, trace.draws, trace.changed, trace.copies, trace.writes)))
         self.calls = trace.kernel_calls
         for call in self.calls:
-            _require(call.kernel.layout in _LAYOUTS and c_extension().Recording.binds(call.kernel))
+            require(call.kernel.layout in _LAYOUTS and c_extension().Recording.binds(call.kernel))
         self.constants = [constant.tensor for constant in trace.constants]
         self.outputs = [call.outputs[0] for call in self.calls]
         found = [index_of(r, self.outputs) for r in (result if isinstance(result, tuple) else [result])]
-        _require(None not in found and len({*found}) == len(found))
+        require(None not in found and len({*found}) == len(found))
         self.results: dict[int, int] = {output: number for number, output in enumerate(found)}  # type: ignore[misc]
         """Of the outputs that are results, which ones."""
 
@@ -133,16 +134,11 @@ class _Chain:
         steps = []
         for call in self.calls:
             given = tensors_of(call.arguments, call.outputs)
-            _require(all(id(t) in known for t in given))
+            require(all(id(t) in known for t in given))
             located = tuple(known[id(t)] for t in given)
             step = Step(call.kernel, tuple(call.arguments), tuple(call.outputs), located, (), call.threads, call.device)
             steps.append(step)
         return steps
-
-
-def _require(condition: bool) -> None:
-    if not condition:
-        raise NotCacheable
 
 
 __all__ = ["plan_blocks"]

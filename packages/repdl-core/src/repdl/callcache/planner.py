@@ -54,24 +54,24 @@ def plan_call(
     Raises:
         NotCacheable: if there is none.
     """
-    _require(trace.is_cacheable and not trace.changed)
+    require(trace.is_cacheable and not trace.changed)
     _require_kernels(trace, tensors)
     positions = [draw.position for draw in trace.draws]
     # With a draw, every check must come before the generator advances: C looks at the position, Python is not asked.
-    _require(not positions or all(_is_of(c.passes, positions) for c in trace.checks))
+    require(not positions or all(_is_of(c.passes, positions) for c in trace.checks))
     tensors, node = [*tensors, *positions], None
     if differentiates:
         node, tensors, result = _node(trace, tensors, result)
     else:
-        _require(not trace.derivatives)
+        require(not trace.derivatives)
     written = [output for call in trace.kernel_calls for output in call.outputs]
     constants = [constant.tensor for constant in trace.constants]
-    _require(max(len(written), len(constants)) <= c_extension().MOST_TENSORS)
+    require(max(len(written), len(constants)) <= c_extension().MOST_TENSORS)
     returns_tuple = type(result) is tuple  # not one of torch.return_types
     returned = result if returns_tuple else (result,)
     results = tuple(_result(value, tensors, written) for value in returned)
     new = {r.index: value for r, value in zip(results, returned) if r.kind == "new"}
-    _require(len(new) == (len(results) if differentiates else sum(r.kind == "new" for r in results)))
+    require(len(new) == (len(results) if differentiates else sum(r.kind == "new" for r in results)))
     copies = tuple(_copy(copy, tensors, written) for copy in trace.copies)
     located = _located(flat_arguments(trace) + written, [*tensors, *written, *constants])
     return Plan(
@@ -100,22 +100,22 @@ def plan_in_place(
     Raises:
         NotCacheable: if there is none.
     """
-    _require(trace.is_cacheable)
-    _require(not (trace.changed or trace.copies or trace.derivatives or trace.checks or trace.draws))
-    _require(len(trace.kernel_calls) == len(writes) and len(trace.constants) <= c_extension().MOST_TENSORS)
+    require(trace.is_cacheable)
+    require(not (trace.changed or trace.copies or trace.derivatives or trace.checks or trace.draws))
+    require(len(trace.kernel_calls) == len(writes) and len(trace.constants) <= c_extension().MOST_TENSORS)
     _require_kernels(trace, tensors)
     changed = _indices([write.target for write in writes], tensors)
-    _require(len({*changed}) == len(writes))
+    require(len({*changed}) == len(writes))
     constants = [constant.tensor for constant in trace.constants]
     located = dict(_located(unique(flat_arguments(trace)), [*tensors, *constants]))
     for call, write, index in zip(trace.kernel_calls, writes, changed):
-        _require(call.kernel.layout == "in_place" and call.outputs[0] is write.result)
-        _require(alike(write.result, write.target))
+        require(call.kernel.layout == "in_place" and call.outputs[0] is write.result)
+        require(alike(write.result, write.target))
         located[id(write.result)] = Span(index)
     used = {*located.values()}
     of_changed = {*changed}
     operands = tuple(Operand(i, extent(t), i in of_changed) for i, t in enumerate(tensors) if Span(i) in used)
-    _require(len(operands) == sum(span.source < len(tensors) for span in used))  # none at an offset in another
+    require(len(operands) == sum(span.source < len(tensors) for span in used))  # none at an offset in another
     return Plan(
         steps=_steps(trace, located, scalars),
         constants=tuple(constants),
@@ -132,12 +132,12 @@ def plan_update(trace: Trace, args: Sequence[Any]) -> Plan:
     Raises:
         NotCacheable: if there is none.
     """
-    _require(trace.is_cacheable and len(trace.kernel_calls) == 1)
-    _require(not (trace.copies or trace.derivatives or trace.checks or trace.draws))
+    require(trace.is_cacheable and len(trace.kernel_calls) == 1)
+    require(not (trace.copies or trace.derivatives or trace.checks or trace.draws))
     (call,) = trace.kernel_calls
     _require_kernels(trace, flat(args))
     scalars = _floats(call.arguments)
-    _require(not call.outputs and call.kernel.layout == "lists" and scalars == _floats(args))
+    require(not call.outputs and call.kernel.layout == "lists" and scalars == _floats(args))
     tensors, given = unique(flat(args)), flat(call.arguments)
     indices = _indices(given, tensors)  # otherwise one was copied
     of_changed = {*map(id, trace.changed)}
@@ -155,7 +155,8 @@ def flat_arguments(trace: Trace) -> list[torch.Tensor]:
     return tensors_of(*(call.arguments for call in trace.kernel_calls))
 
 
-def _require(condition: bool) -> None:
+def require(condition: bool) -> None:
+    """Raise NotCacheable otherwise."""
     if not condition:
         raise NotCacheable
 
@@ -164,7 +165,7 @@ def _require_kernels(trace: Trace, tensors: Sequence[torch.Tensor]) -> None:
     """All kernels are built for this version, and ran on the device that C finds among the tensors of the call."""
     device, binds = spans.device_of(tensors), c_extension().Recording.binds
     for call in trace.kernel_calls:
-        _require(binds(call.kernel) and spans.device_of(flat((*call.arguments, *call.outputs))) == device)
+        require(binds(call.kernel) and spans.device_of(flat((*call.arguments, *call.outputs))) == device)
 
 
 def _index(tensor: torch.Tensor, tensors: Sequence[torch.Tensor]) -> int:
@@ -177,7 +178,7 @@ def _index(tensor: torch.Tensor, tensors: Sequence[torch.Tensor]) -> int:
 def _indices(given: Sequence[torch.Tensor], tensors: Sequence[torch.Tensor]) -> list[int]:
     """Of each that index among `tensors`."""
     known = {id(t): i for i, t in enumerate(tensors)}
-    _require(all(id(t) in known for t in given))
+    require(all(id(t) in known for t in given))
     return [known[id(t)] for t in given]
 
 
@@ -192,7 +193,7 @@ def _floats(values: Sequence[Any]) -> list[tuple[int, float]]:
 def _result(value: Any, tensors: Sequence[torch.Tensor], written: Sequence[torch.Tensor]) -> Result:
     if value is None:
         return Result("none")
-    _require(isinstance(value, torch.Tensor))
+    require(isinstance(value, torch.Tensor))
     index = index_of(value, tensors)
     if index is not None:
         return Result("argument", index)
@@ -205,7 +206,7 @@ def _result(value: Any, tensors: Sequence[torch.Tensor], written: Sequence[torch
 def _located(given: Sequence[torch.Tensor], sources: Sequence[torch.Tensor]) -> _Spans:
     known = {id(t): Span(i) for i, t in reversed([*enumerate(sources)])}
     found = {id(t): known.get(id(t)) or span_of(t, sources) for t in given}
-    _require(None not in found.values())
+    require(None not in found.values())
     return found  # type: ignore[return-value]
 
 
@@ -225,12 +226,12 @@ def _output_specs(
     written: Sequence[torch.Tensor], results: Mapping[int, torch.Tensor], differentiates: bool
 ) -> tuple[torch.Tensor, ...]:
     """How each new tensor is allocated: a result that is a view of all of one, as that view."""
-    _require(all(t.is_inference() or not t._version for t in written))  # else something else wrote there too
+    require(all(t.is_inference() or not t._version for t in written))  # else something else wrote there too
     specs = list(written)
     for index, result in results.items():
         whole = written[index]
         same = is_reshaped(result, whole) if differentiates else extent(result) == extent(whole)
-        _require(result is whole or same)
+        require(result is whole or same)
         specs[index] = result
     return tuple(map(spans.without_memory, specs))
 
@@ -271,7 +272,7 @@ def _arguments(
     found = []
     for value in values:
         index = index_of(value, tensors)
-        _require(index is not None or not isinstance(value, torch.Tensor) or index_of(value, constants) is not None)
+        require(index is not None or not isinstance(value, torch.Tensor) or index_of(value, constants) is not None)
         found.append(Argument(index, None if index is not None else value))
     return tuple(found)
 
@@ -281,7 +282,7 @@ def _node(trace: Trace, tensors: Sequence[torch.Tensor], result: Any) -> tuple[N
 
     Where the call gave or returned a tensor in another shape, it is that one that the node of autograd sees.
     """
-    _require(len(trace.derivatives) == 1)
+    require(len(trace.derivatives) == 1)
     derivative: Derivative = trace.derivatives[0]
     sources = [reshaped_source(a, tensors) for a in derivative.tensors]
     arguments = _arguments(sources, tensors, [constant.tensor for constant in trace.constants])
@@ -291,7 +292,7 @@ def _node(trace: Trace, tensors: Sequence[torch.Tensor], result: Any) -> tuple[N
     if item is not None:
         outputs[item] = result
     else:  # then it is all of them
-        _require(several and type(result) is tuple and len(outputs) == len(result) and all(map(is_, outputs, result)))
-    _require(derivative.shared.reshape([*sources, *outputs]))
+        require(several and type(result) is tuple and len(outputs) == len(result) and all(map(is_, outputs, result)))
+    require(derivative.shared.reshape([*sources, *outputs]))
     node = Node(derivative.apply, arguments, item if several else None, derivative.shared)
     return node, sources, tuple(outputs) if several else outputs[0]

@@ -12,18 +12,17 @@ from typing import Any
 
 import torch
 from torch._guards import TracingContext
-from torch._ops import OpOverload
 from torch.fx import GraphModule
 
 from repdl.compiling import state
-from repdl.compiling.chains import fuse
+from repdl.compiling.chains import fuse, registered
 from repdl.compiling.checking import check
 from repdl.compiling.constants import fold
 from repdl.compiling.parts import draw_once, partition
 from repdl.compiling.zeros import guard_bits, keep_nans
 from repdl.errors import UnsupportedError
 from repdl.overrides.refusal import mute
-from repdl.registry import OPS, functions
+from repdl.registry import functions
 
 Function = Callable[..., Any]
 
@@ -130,9 +129,9 @@ def is_ours(backend: Any) -> bool:
 def call_fast(graph: GraphModule) -> None:
     """Have registered ops called as derivatives call them, which later calls of a signature replay."""
     for node in graph.graph.nodes:
-        op = OPS.get(node.target._opname) if isinstance(node.target, OpOverload) else None
-        if op is not None and op.overload is node.target:
-            node.target = _fast(op.name)
+        name = registered(node)
+        if name is not None:
+            node.target = _fast(name)
     graph.recompile()
 
 

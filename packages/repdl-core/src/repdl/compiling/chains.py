@@ -59,7 +59,7 @@ def _chains(graph: Graph) -> Iterator[list[Node]]:
 
 def _shape(node: Node) -> _Shape | None:
     """Of the result of a node that a chain may have."""
-    if node.op != "call_function" or not (node.target in _SAME or _is_pointwise(node)):
+    if node.op != "call_function" or not (node.target in _SAME or registered(node) in POINTWISE):
         return None
     made = _plain(node)
     if made is None or made.numel() < _LEAST:
@@ -71,9 +71,10 @@ def _shape(node: Node) -> _Shape | None:
     return made.shape, made.device
 
 
-def _is_pointwise(node: Node) -> bool:
+def registered(node: Node) -> str | None:
+    """The name of the registered op that a node calls, if it does."""
     op = OPS.get(node.target._opname) if isinstance(node.target, OpOverload) else None
-    return op is not None and op.overload is node.target and op.name in POINTWISE
+    return op.name if op is not None and op.overload is node.target else None
 
 
 def _plain(node: Node) -> torch.Tensor | None:
@@ -146,4 +147,4 @@ def _function(chain: list[Node], inputs: list[Node], outputs: list[Node], name: 
     return call
 
 
-__all__ = ["fuse"]
+__all__ = ["fuse", "registered"]

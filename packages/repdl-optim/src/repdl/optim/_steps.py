@@ -39,8 +39,7 @@ def _of(optimizer: type[StepOptimizer]) -> Callable[[Function], Function]:
         @functools.wraps(torchs)
         def step(*args: Any, **options: Any) -> None:
             given = {**dict(zip(names, args)), **options}
-            call = _call(optimizer, [given.pop(name) for name in lists], given.pop("state_steps"), given)
-            if call is None:
+            if not _taken(optimizer, [given.pop(name) for name in lists], given.pop("state_steps"), given):
                 torchs(*args, **options)
 
         return _scripted_as(torchs, step)
@@ -48,20 +47,20 @@ def _of(optimizer: type[StepOptimizer]) -> Callable[[Function], Function]:
     return change
 
 
-def _call(optimizer: type[StepOptimizer], lists: list[Any], steps: list[Any], options: dict[str, Any]) -> Any:
-    """Take the step and count it; None: nothing has been done."""
+def _taken(optimizer: type[StepOptimizer], lists: list[Any], steps: list[Any], options: dict[str, Any]) -> bool:
+    """Whether the step has been taken and counted; else nothing has been done."""
     if not _is_covered(lists, options) or len({*map(id, steps)}) < len(lists[0]) or not all(map(is_count, steps)):
-        return None
+        return False
     counts = {*map(float, steps)}
     if len(counts) > 1 or not all(count.is_integer() and 0 <= count < _COUNTED for count in counts):
-        return None
+        return False
     group = {**options, "betas": (options.get("beta1"), options.get("beta2"))}
     if "etaminus" in options:
         group |= {"etas": (options["etaminus"], options["etaplus"])}
         group |= {"step_sizes": (options["step_size_min"], options["step_size_max"])}
     of_op = [column if there else [] for column, there in zip(lists[2:], optimizer._lists(group).values())]
     if not _run(optimizer._op, [*lists[:2], *of_op], optimizer._numbers(group, counts.pop() + 1)):
-        return None
+        return False
     torch._foreach_add_(steps, 1)
     return True
 
