@@ -12,6 +12,8 @@ import torch.nn.parallel  # noqa: F401
 import repdl
 import repdl.distributed
 import repdl.testing
+from repdl.overrides.switch import load_modules
 
+load_modules()  # Dynamo among them, which the first collective of a process imports, for a second
 repdl.enable()
 repdl.disable()
