@@ -9,11 +9,8 @@ import torch.distributed.optim
 import torch.distributed.tensor.parallel
 import torch.nn.parallel  # noqa: F401
 
-import repdl
 import repdl.distributed
-import repdl.testing
-from repdl.overrides.switch import load_modules
+import repdl.testing  # noqa: F401
+from repdl.overrides.switch import prepare
 
-load_modules()  # Dynamo among them, which the first collective of a process imports, for a second
-repdl.enable()
-repdl.disable()
+prepare()  # Dynamo too, which the first collective of a process imports, for a second

@@ -24,6 +24,7 @@ from repdl.overrides.program import NotBegunError, run_program
 from repdl.registry.backend import backends, get_backend
 from repdl.registry.families import families
 from repdl.registry.plugins import plugins
+from repdl.settings.garbage import keep_modules
 from repdl.utils import table
 
 if TYPE_CHECKING:
@@ -252,6 +253,7 @@ def golden(wanted: Sequence[str], into: Path, only_check: bool, as_json: bool = 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point of the `repdl` command: 0, or 1 for what is broken or differs, or 2 for what was asked wrongly."""
+    keep_modules()
     try:
         return run(parser().parse_args(argv))
     except NotBegunError as error:

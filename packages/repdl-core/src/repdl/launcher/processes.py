@@ -24,7 +24,8 @@ import torch
 from repdl.launcher.output import Stream
 from repdl.launcher.share import Share, share_of
 from repdl.overrides.program import NotBegunError
-from repdl.overrides.switch import load_modules
+from repdl.overrides.switch import prepare
+from repdl.settings.garbage import keep_modules
 
 GRACE = 10.0
 """Seconds that ranks have to end after a signal, before they are killed."""
@@ -86,7 +87,7 @@ def launch(ranks: int, is_quiet: bool) -> int | None:
     if not torch.distributed.is_available():
         raise NotBegunError("--ranks: this torch is built without torch.distributed")
     share = share_of(ranks, os.environ)
-    _load_modules()
+    _prepare()
     listener = _rendezvous() if share.is_alone else None
     begun: list[_Rank] = []
     errors = _Errors()
@@ -108,12 +109,13 @@ def launch(ranks: int, is_quiet: bool) -> int | None:
         del store  # which ranks need until their end
 
 
-def _load_modules() -> None:
+def _prepare() -> None:
     """Import here, once, what every rank needs. Nothing is computed and no GPU is looked for: that starts threads and
     contexts which a forked process does not have."""
     for name in ("torch.nn.parallel", "repdl.distributed"):
         import_module(name)
-    load_modules()
+    prepare()
+    keep_modules()
 
 
 def _leave(listener: socket.socket | None, begun: list[_Rank]) -> None:

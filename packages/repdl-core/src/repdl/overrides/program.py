@@ -12,6 +12,7 @@ from traceback import walk_tb
 from repdl.errors import ArgumentError, RepDLError
 from repdl.overrides.children import begun_with
 from repdl.overrides.switch import ON_UNCOVERED, enable, enabled, start_of_child
+from repdl.settings.garbage import keep_modules
 
 VARIABLE = "REPDL_ENABLE"
 _SEARCHING = frozenset(
@@ -60,6 +61,7 @@ def execute(program: str, arguments: Sequence[str], is_module: bool) -> None:
         NotBegunError: if the program is not there. What it raises itself, it raises.
     """
     sys.argv = [program, *arguments]
+    keep_modules()
     try:
         if is_module:
             sys.path.insert(0, os.getcwd())

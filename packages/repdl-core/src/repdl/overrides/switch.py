@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
@@ -40,13 +41,17 @@ LOCK = ForkLock()
 _impl = Library.impl
 
 
-def load_modules() -> None:
-    """Import what `enable()` changes when it is imported: for a process from which enabled ones are forked."""
+def prepare() -> None:
+    """For a process from which enabled ones are forked: import what `enable()` changes when imported, and find its
+    kernels for CPUs. Nothing is computed, no GPU is looked for, and torch stays as it is."""
     before = dict(os.environ)
     import_module(STANCE)
     import_module(OUTPUT_CODE)
     for name in os.environ.keys() - before.keys():  # Dynamo leaves settings there
         del os.environ[name]
+    if hasattr(torch.library, "get_kernel"):
+        with uncollected():
+            deque(kernels("CPU", ON_UNCOVERED[0], _C._dispatch_get_all_op_names(), Found()), maxlen=0)
 
 
 def _dynamo_changed(on_uncovered: str) -> AbstractContextManager[None]:
@@ -269,6 +274,6 @@ __all__ = [
     "enable",
     "enabled",
     "is_enabled",
-    "load_modules",
+    "prepare",
     "start_of_child",
 ]

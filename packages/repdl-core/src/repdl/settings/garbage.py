@@ -19,4 +19,13 @@ def uncollected() -> Iterator[None]:
             gc.enable()
 
 
-__all__ = ["uncollected"]
+def keep_modules() -> None:
+    """What was imported stays until the end of this process: Python does not search it for garbage any more.
+
+    A process in which torch and Dynamo were imported ends in 0.2 seconds instead of one. What a program makes after
+    this is searched as always.
+    """
+    gc.freeze()
+
+
+__all__ = ["keep_modules", "uncollected"]
