@@ -219,15 +219,36 @@ def sanitize_cuda(session: nox.Session) -> None:
         session.run("compute-sanitizer", *options, repdl, "check", "cuda", external=True, env=environment)
 
 
+def skip_if_recorded(session: nox.Session) -> None:
+    """Where the session has passed with the same sources (tools/recorded.py), unless there are arguments."""
+    if session.posargs:
+        return
+    said = session.run("python", "tools/recorded.py", session.name, silent=True)
+    if str(said).strip() == "on record":
+        session.skip(f"it has passed with these sources; `nox -s {session.name} -- -v` runs it again")
+
+
+def record(session: nox.Session) -> None:
+    """The sources that the session has passed with, but where pytest has run less than everything."""
+    if not session.posargs or session.posargs == ["-v"]:
+        session.run("python", "tools/recorded.py", session.name, "--write")
+
+
 @nox.session(name="parity-cuda-emulated")
 def parity_cuda_emulated(session: nox.Session) -> None:
-    """The same for the CUDA kernels compiled for the CPU: needs neither a GPU nor nvcc."""
+    """The same for the CUDA kernels compiled for the CPU: needs neither a GPU nor nvcc.
+
+    It is skipped where it has passed with the same sources (tools/recorded.py), unless there are arguments.
+    """
+    skip_if_recorded(session)
     install(session, *TEST_TOOLS, *EXAMPLES, backends=())
     install_cuda(session, "REPDL_CUDA_EMULATED=ON", "REPDL_CUDA_DEVICE=OFF")
     # One case of each op: the parity suite has the recorded bits of all.
     session.run("repdl", "check", "cuda-emulated", "--cases", "1")
     others = [f"{PURE[0]}/tests/registry/test_coverage.py", "tests/test_mnist.py::test_digits__cuda_emulated"]
-    parallel(session, *(session.posargs or [f"{NATIVE['cuda']}/tests", *others]))
+    everything = [f"{NATIVE['cuda']}/tests", *others]
+    parallel(session, *(everything if session.posargs == ["-v"] else session.posargs or everything))
+    record(session)
 
 
 def audit(session: nox.Session, *definitions: str) -> None:
@@ -249,15 +270,11 @@ def audit(session: nox.Session, *definitions: str) -> None:
 def audit_cuda(session: nox.Session) -> None:
     """What nvcc makes of the CUDA kernels, for one architecture: only the arithmetic of the contract.
 
-    It is skipped where the same sources are on record (audit/record.py), unless there are arguments.
+    It is skipped where it has passed with the same sources (tools/recorded.py), unless there are arguments.
     """
-    record = ("python", "-m", "audit.record")
-    with session.chdir(NATIVE["cuda"]):
-        if not session.posargs and str(session.run(*record, silent=True)).strip() == "on record":
-            session.skip("the same sources were audited; `nox -s audit-cuda -- -v` audits them again")
+    skip_if_recorded(session)
     audit(session, f"CMAKE_CUDA_ARCHITECTURES={AUDITED}")
-    with session.chdir(NATIVE["cuda"]):
-        session.run(*record, "--write")
+    record(session)
 
 
 @nox.session(name="audit-cuda-every")
