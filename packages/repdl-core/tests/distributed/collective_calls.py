@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from functools import cache
 from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch._C import _distributed_c10d as c10d
 
 import repdl
 from repdl import registry
-from repdl.distributed import algorithms
+from repdl.distributed import algorithms, shared_memory
+from repdl.distributed.transport import Transport
+from repdl.testing import uniform
 from repdl.testing.cases.reduction.all_reduce import numbers
 
 OPS = {
@@ -282,15 +286,45 @@ def in_small_pieces() -> list[str]:
 
 def by_each_algorithm(count: int) -> dict[str, bool]:
     """Whether each algorithm gives the contract's bits."""
-    from repdl.distributed.transport import Transport
-
-    transport = Transport(dist.distributed_c10d._get_default_group()._get_backend(torch.device("cpu")))
+    transport = transport_of_all()
     ranks, found = ranks_of(count), {}
-    for algorithm in (algorithms.gathered, algorithms.sharded, algorithms.halved):
-        x = ranks[dist.get_rank()].clone()
-        if algorithm is not algorithms.halved or algorithms.can_halve(transport, x):
-            for op in OPS:
-                y = x.clone()
-                algorithm(transport, y, op)
-                found[f"{algorithm.__name__} {op}"] = same(y, expected(ranks, op))
+    x = ranks[dist.get_rank()].clone()
+    for algorithm in algorithms.ways(transport, x):
+        for op in OPS:
+            y = x.clone()
+            algorithm(transport, y, op)
+            found[f"{algorithm.__name__} {op}"] = same(y, expected(ranks, op))
+    return found
+
+
+@cache
+def transport_of_all() -> Transport:
+    """Of the default group, with memory that its ranks share."""
+    group = dist.distributed_c10d._get_default_group()
+    store = c10d.PrefixStore("tests", group.get_group_store())
+    memory = shared_memory.share(store, group.rank(), group.size(), timedelta(seconds=20))
+    return Transport(group._get_backend(torch.device("cpu")), memory)
+
+
+def apart(rank: int) -> tuple[bool, bool]:
+    """Whether all share memory, one of which can't map it, and whether a reduction has the bits of the contract."""
+    if dist.get_rank() == rank:
+        shared_memory._map = lambda descriptor, size: None
+    ranks = ranks_of(50_003)
+    x = ranks[dist.get_rank()].clone()
+    repdl.distributed.all_reduce(x)
+    return transport_of_all().memory is not None, same(x, expected(ranks, "sum"))
+
+
+def scattered_in_pieces() -> list[bool]:
+    """Whether parts of reductions are right, of tensors that fill the memory twice and a bit, and of small ones."""
+    found = []
+    for count in (1, 5, 3_001, 2 * (1 << 20) // dist.get_world_size() + 7):
+        for dtype in (torch.float32, torch.bfloat16):
+            ranks = torch.stack([uniform(r, dist.get_world_size() * count) for r in range(dist.get_world_size())])
+            ranks = ranks.to(dtype)
+            output = torch.empty(count, dtype=dtype)
+            repdl.distributed.reduce_scatter_tensor(output, ranks[dist.get_rank()].clone())
+            part = slice(dist.get_rank() * count, (dist.get_rank() + 1) * count)
+            found.append(same(output, expected(ranks, "sum")[part]))
     return found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import collective_calls as calls
 import pytest
 import ranks
@@ -22,6 +24,19 @@ def test_collectives__algorithms_have_one_result(world: int) -> None:
     for found in ranks.run(calls.by_each_algorithm, world, 50_003):
         assert all(found.values()), found
         assert any(name.startswith("halved") for name in found) == (world in (1, 2, 4))
+        assert any(name.startswith("shared") for name in found) == (sys.platform == "linux")
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_collectives__ranks_that_share_no_memory(rank: int) -> None:
+    """One of them can't map it, so that none uses it."""
+    assert ranks.run(calls.apart, 3, rank) == [(False, True)] * 3
+
+
+@pytest.mark.parametrize("world", [2, 3])
+def test_collectives__parts_of_large_tensors(world: int) -> None:
+    for found in ranks.run(calls.scattered_in_pieces, world):
+        assert len(found) == 8 and all(found), found
 
 
 @pytest.mark.parametrize("world", WORLDS[1:])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -18,11 +19,11 @@ from repdl.testing.inputs import SPECIAL
 if not ranks.AVAILABLE:
     pytest.skip(ranks.NEEDS, allow_module_level=True)
 
-from repdl.distributed import algorithms
-from repdl.distributed.simulation import simulate
+from repdl.distributed import algorithms, shared_memory
+from repdl.distributed.simulation import Simulated, simulate
 
 
-@pytest.mark.parametrize("name", ["gathered", "sharded", "halved"])
+@pytest.mark.parametrize("name", ["gathered", "sharded", "halved", "shared"])
 @pytest.mark.parametrize("world", [1, 2, 3, 7, 16, 100])
 def test_simulated__same_bits(world: int, name: str) -> None:
     """Of the op of the contract, of as many elements as ranks, and fewer and more."""
@@ -34,6 +35,36 @@ def test_simulated__same_bits(world: int, name: str) -> None:
             expected = functions.all_reduce(tensors, op)
             found = simulate(getattr(algorithms, name), tensors, op).tensors
             assert {repdl.digest(x) for x in found} == {repdl.digest(expected)}, (elements, op)
+
+
+@pytest.mark.parametrize("elements", [1, 5, 16, 17, 100])
+def test_simulated__memory_that_is_filled_several_times(elements: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 16 numbers a rank; one after the other, as a program reduces."""
+    monkeypatch.setattr(shared_memory, "_LARGEST_SLOT", 64)
+    monkeypatch.setattr(shared_memory, "_PAGE", 4)
+    tensors = repdl.random.randn(6, elements)
+
+    def twice(transport: Any, flat: torch.Tensor, op: str) -> None:
+        algorithms.shared(transport, flat, op)
+        algorithms.shared(transport, flat, op)
+
+    once = functions.all_reduce(tensors, "sum")
+    expected = functions.all_reduce(once.expand(6, elements).contiguous(), "sum")
+    assert {repdl.digest(x) for x in simulate(twice, tensors, "sum").tensors} == {repdl.digest(expected)}
+
+
+@pytest.mark.parametrize("missing", [0, 1])
+def test_simulated__a_barrier_that_is_left_out_is_seen(missing: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    right, met = Simulated.barrier, [itertools.count(), itertools.count()]
+
+    def barrier(self: Simulated) -> None:
+        if next(met[self.rank]) % 2 != missing:
+            right(self)
+
+    monkeypatch.setattr(Simulated, "barrier", barrier)
+    tensors = repdl.random.randn(2, 100)
+    found = simulate(algorithms.shared, tensors, "sum").tensors
+    assert {repdl.digest(x) for x in found} != {repdl.digest(functions.all_reduce(tensors, "sum"))}
 
 
 @pytest.mark.parametrize("world", [6, 64, 200])

@@ -4,6 +4,7 @@
 - sharded: rank r gets part r of all tensors, reduces it, and sends it to all. As many bytes as a ring sends.
 - halved: pairs of ranks exchange halves of what they have, neighbours first: for a power of two of ranks these pairs
   are the contract's tree. As many bytes, in half of the memory.
+- shared: rank r reduces part r of all tensors where they lie in memory that the ranks of one machine share.
 """
 
 from __future__ import annotations
@@ -40,7 +41,15 @@ def choose(transport: Transport, flat: torch.Tensor) -> Algorithm:
     """The algorithm for a tensor: every rank of the group chooses the same one."""
     if transport.size == 1 or flat.nbytes * transport.size <= SMALL:
         return gathered
+    if transport.memory is not None:
+        return shared
     return halved if can_halve(transport, flat) else sharded
+
+
+def ways(transport: Transport, flat: torch.Tensor) -> list[Algorithm]:
+    """All algorithms that take a tensor."""
+    others = [*([halved] if can_halve(transport, flat) else []), *([shared] if transport.memory is not None else [])]
+    return [gathered, sharded, *others]
 
 
 def can_halve(transport: Transport, flat: torch.Tensor) -> bool:
@@ -63,7 +72,7 @@ def sharded(transport: Transport, flat: torch.Tensor, op: str) -> None:
         whole, rest = block.split([part * transport.size, block.numel() - part * transport.size])
         if part:
             mine = flat.new_empty(part)
-            reduce_scatter(transport, mine, whole, op)
+            _scatter_sent(transport, mine, whole, op)
             transport.all_gather(whole, mine)
         if rest.numel():
             _reduce_rest(transport, rest, op)
@@ -85,9 +94,39 @@ def reduce_scatter(transport: Transport, output: torch.Tensor, input: torch.Tens
     """`output`, `(n,)`, becomes part r of the reduction of `input`, `(size * n,)`, on rank r."""
     if not output.numel():
         return
+    is_small = input.nbytes * transport.size <= SMALL
+    (_scatter_sent if transport.memory is None or is_small else _scatter_shared)(transport, output, input, op)
+
+
+def _scatter_sent(transport: Transport, output: torch.Tensor, input: torch.Tensor, op: str) -> None:
     ranks = input.new_empty(transport.size, output.numel())
     transport.all_to_all(ranks.view(-1), input)
     reduce_ranks(ranks, op, output)
+
+
+def shared(transport: Transport, flat: torch.Tensor, op: str) -> None:
+    assert transport.memory is not None
+    slots, result = transport.memory.slots(flat.dtype), transport.memory.result(flat.dtype)
+    for block in flat.split(result.numel()):
+        count = block.numel()
+        begin, end = (count * rank // transport.size for rank in (transport.rank, transport.rank + 1))
+        slots[transport.rank, :count].copy_(block)
+        transport.barrier()
+        reduce_ranks(slots[:, begin:end], op, result[begin:end])
+        transport.barrier()
+        block.copy_(result[:count])
+
+
+def _scatter_shared(transport: Transport, output: torch.Tensor, input: torch.Tensor, op: str) -> None:
+    assert transport.memory is not None
+    slots, parts = transport.memory.slots(input.dtype), input.view(transport.size, -1)
+    for piece in _pieces(output.numel(), slots.shape[1] // transport.size):
+        count = piece.stop - piece.start
+        block = slots[:, : transport.size * count].view(transport.size, transport.size, count)
+        block[transport.rank].copy_(parts[:, piece])
+        transport.barrier()
+        reduce_ranks(block[:, transport.rank], op, output[piece])
+        transport.barrier()  # before others write here
 
 
 def halved(transport: Transport, flat: torch.Tensor, op: str) -> None:
@@ -173,4 +212,6 @@ __all__ = [
     "reduce_ranks",
     "reduce_scatter",
     "sharded",
+    "shared",
+    "ways",
 ]

@@ -7,10 +7,12 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch._C import _distributed_c10d as c10d
 
 from repdl.distributed import algorithms
 from repdl.distributed.functions import all_reduce
 from repdl.distributed.handshake import timeout_of
+from repdl.distributed.shared_memory import share
 from repdl.distributed.transport import Transport
 from repdl.errors import RankError
 from repdl.registry import functions
@@ -56,17 +58,20 @@ def check_collectives(device: torch.device | str = "cpu") -> int:
 def _results(group: Any, size: int, device: torch.device) -> Iterator[tuple[str, torch.Tensor, torch.Tensor]]:
     """What was reduced, the result, and the right one."""
     rank = dist.get_rank(group)
-    transport = Transport(group._get_backend(device))
+    memory = None
+    if device.type == "cpu":
+        store = c10d.PrefixStore("repdl/check", group.get_group_store())
+        memory = share(store, rank, size, timeout_of(group))
+    transport = Transport(group._get_backend(device), memory)
     for name, op, ranks, expected in _cases(size):
         mine = ranks[rank].contiguous().to(device)
         result = mine.clone()
         all_reduce(result, _OPS[op], group)
         yield name, result.cpu(), expected
-        for algorithm in (algorithms.gathered, algorithms.sharded, algorithms.halved):
+        for algorithm in algorithms.ways(transport, mine):
             flat = mine.clone().view(-1)
-            if algorithm is not algorithms.halved or algorithms.can_halve(transport, flat):
-                algorithm(transport, flat, op)
-                yield f"{name} ({algorithm.__name__})", flat.view(mine.shape).cpu(), expected
+            algorithm(transport, flat, op)
+            yield f"{name} ({algorithm.__name__})", flat.view(mine.shape).cpu(), expected
 
 
 def _cases(size: int) -> Iterator[tuple[str, str, torch.Tensor, torch.Tensor]]:

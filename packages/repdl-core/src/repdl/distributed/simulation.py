@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import torch
 
 from repdl.distributed.algorithms import Algorithm
+from repdl.distributed.shared_memory import SharedMemory, bytes_of
 from repdl.distributed.transport import Transport
 
 
@@ -21,6 +22,7 @@ class World:
 
     def __init__(self, size: int) -> None:
         self.size = size
+        self.memory = SharedMemory(bytearray(bytes_of(size)), size)
         self.boxes: dict[tuple[int, int], deque[torch.Tensor]] = defaultdict(deque)
         self._inputs: dict[int, torch.Tensor] = {}
         self._stacked: torch.Tensor | None = None
@@ -83,6 +85,7 @@ class Simulated(Transport):
 
     def __init__(self, world: World, rank: int) -> None:
         self.world, self.size, self.rank, self.has_pairs = world, world.size, rank, True
+        self.memory = world.memory
         self.messages = self.bytes = 0
 
     def all_gather(self, output: torch.Tensor, input: torch.Tensor) -> None:
@@ -93,6 +96,9 @@ class Simulated(Transport):
         self._count(self.size - 1, input.nbytes // self.size)
         parts = self.world.stacked(self.rank, input).view(self.size, self.size, -1)
         output.copy_(parts[:, self.rank].reshape(-1))
+
+    def barrier(self) -> None:
+        self.world.turn()
 
     def exchange(self, sent: torch.Tensor, received: torch.Tensor, peer: int) -> Callable[[], None]:
         if sent.numel():

@@ -23,6 +23,7 @@ import torch.distributed as dist
 from torch._C import _distributed_c10d as c10d
 
 from repdl.distributed.handshake import timeout_of
+from repdl.distributed.shared_memory import share
 from repdl.distributed.transport import Transport
 from repdl.errors import UnsupportedError
 
@@ -89,9 +90,10 @@ class _Worker:
     """Runs the reductions of a group, one after the other: the backend by which they move data, and a thread."""
 
     def __init__(self, group: dist.ProcessGroup) -> None:
-        store = c10d.PrefixStore("repdl/moves", group.get_group_store())
-        backend = c10d.ProcessGroupGloo(store, group.rank(), group.size(), timeout_of(group))
-        self._queue = _Queue(Transport(backend))
+        store, rank, size, timeout = group.get_group_store(), group.rank(), group.size(), timeout_of(group)
+        backend = c10d.ProcessGroupGloo(c10d.PrefixStore("repdl/moves", store), rank, size, timeout)
+        memory = share(c10d.PrefixStore("repdl/memory", store), rank, size, timeout)
+        self._queue = _Queue(Transport(backend, memory))
         self._thread: threading.Thread | None = None
         self._before: threading.Thread | None = None
         weakref.finalize(group, self._queue.jobs.put, None)
