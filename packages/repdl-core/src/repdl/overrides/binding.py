@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from repdl.callcache import cache_calls, cache_foreach_in_place, cache_in_place, record_write
+from repdl.dynamo import set_dynamo_skip
 from repdl.errors import UnsupportedError
 from repdl.registry.aten import Override
 from repdl.tensors.nested import tensors_among
@@ -100,7 +101,7 @@ def in_place(function: Function) -> Function:
 def into(name: str, function: Function, outputs: Sequence[str], makes: bool = False) -> Function:
     """The form that writes into given tensors; what an op `makes` of no tensor has their dtype."""
 
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def uncached(*args: Any, **kwargs: Any) -> Any:
         if torch.is_grad_enabled() and any(t.requires_grad for t in tensors_among((*args, *kwargs.values()))):
             raise RuntimeError(
                 f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
@@ -115,12 +116,37 @@ def into(name: str, function: Function, outputs: Sequence[str], makes: bool = Fa
             for place, value in zip(given, results):
                 _check_cast(value, place)
             for place, value in zip(given, results):
-                if place.shape != value.shape:
-                    place.resize_(value.shape)
-                place.copy_(value)
+                _resize_and_copy(place, value)
         return given[0] if len(given) == 1 else tuple(given)
 
+    if len(outputs) > 1 or makes:
+        return uncached
+    (output,) = outputs
+
+    def compute(out: Tensor, *args: Any) -> Any:
+        return function(*args)
+
+    def write(out: Tensor, result: Tensor) -> Tensor:
+        _check_cast(result, out)
+        return _resize_and_copy(out, result)
+
+    def with_output(out: Tensor, *args: Any) -> Any:
+        return uncached(*args, **{output: out})
+
+    compute.variable_scalars = getattr(function, "variable_scalars", False)  # type: ignore[attr-defined]
+    cached = cache_in_place(with_output, compute, write)
+    set_dynamo_skip([with_output.__code__, uncached.__code__])
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return cached(kwargs[output], *args) if len(kwargs) == 1 else uncached(*args, **kwargs)
+
     return call
+
+
+def _resize_and_copy(place: Tensor, value: Tensor) -> Tensor:
+    if place.shape != value.shape:
+        place.resize_(value.shape)
+    return place.copy_(value)
 
 
 def _check_cast(result: Tensor, place: Tensor) -> None:
