@@ -1,10 +1,13 @@
 // Operands of attention: one head of a tensor.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 
 #include "gemm/panels.hpp"
+#include "repdl/contract/cast.hpp"
 
 namespace repdl::cpu::attention {
 
@@ -21,18 +24,23 @@ struct Matrix {
   StridedPacker by_row(std::int64_t first = 0) const { return {data + first * row, row, column}; }
   StridedPacker by_column(std::int64_t first = 0) const { return {data + first * row, column, row}; }
 
-  // The largest magnitude; infinity where a value is not finite.
+  // The largest magnitude; infinity where a value is not finite. Compared as integers, several at once: of floats the
+  // compiler would compare one after the other.
   float largest() const {
-    float result = 0;
-    bool is_finite = true;
-    for (std::int64_t i = 0; i < rows; ++i)
-      for (std::int64_t j = 0; j < columns; ++j) {
-        const float x = std::fabs(data[i * row + j * column]);
-        is_finite &= x <= std::numeric_limits<float>::max();
-        result = x > result ? x : result;
-      }
-    return is_finite ? result : std::numeric_limits<float>::infinity();
+    constexpr float infinity = std::numeric_limits<float>::infinity();
+    std::uint32_t most = 0;
+    for (std::int64_t i = 0; i < rows; ++i) {
+      const float* x = data + i * row;
+      if (column == 1)
+        for (std::int64_t j = 0; j < columns; ++j) most = std::max(most, magnitude(x[j]));
+      else
+        for (std::int64_t j = 0; j < columns; ++j) most = std::max(most, magnitude(x[j * column]));
+    }
+    return most < magnitude(infinity) ? bit_cast<float>(most) : infinity;
   }
+
+ private:
+  static std::uint32_t magnitude(float x) { return bit_cast<std::uint32_t>(x) & 0x7fffffffu; }
 };
 
 inline bool has_minus_zero(const float* x, std::int64_t n) {
