@@ -15,6 +15,7 @@ import repdl
 from repdl import registry
 from repdl.distributed import algorithms, shared_memory
 from repdl.distributed.transport import Transport
+from repdl.errors import RankError
 from repdl.testing import uniform
 from repdl.testing.cases.reduction.all_reduce import numbers
 
@@ -328,3 +329,57 @@ def scattered_in_pieces() -> list[bool]:
             part = slice(dist.get_rank() * count, (dist.get_rank() + 1) * count)
             found.append(same(output, expected(ranks, "sum")[part]))
     return found
+
+
+def _told(call: Callable[[], Any]) -> str:
+    try:
+        call()
+        return "nothing"
+    except (RankError, MemoryError, KeyboardInterrupt) as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def _is_right() -> bool:
+    x = torch.full((20_000,), 1.0 + dist.get_rank())
+    repdl.distributed.all_reduce(x)
+    return bool((x == 3).all())
+
+
+def disagreeing() -> dict[str, tuple[str, bool]]:
+    """What each of two ranks is told whose calls differ, and whether their next reduction is right."""
+    rank, reduce = dist.get_rank(), repdl.distributed.all_reduce
+    numbers = torch.ones(20_000)
+    output = torch.ones(10_000)
+
+    def scatter() -> Any:
+        return repdl.distributed.reduce_scatter_tensor(output, numbers)
+
+    calls: dict[str, Callable[[], Any]] = {
+        "sizes": lambda: reduce(torch.ones(20_000 + 10_000 * rank)),
+        "dtypes": lambda: reduce(torch.ones(20_000, dtype=(torch.float32, torch.bfloat16)[rank])),
+        "reductions": lambda: reduce(numbers, (dist.ReduceOp.SUM, dist.ReduceOp.MAX)[rank]),
+        "functions": lambda: scatter() if rank else reduce(numbers),
+    }
+    _is_right()  # what it leaves in the memory is not taken for numbers of these calls
+    return {name: (_told(call), _is_right()) for name, call in calls.items()}
+
+
+def failing(error: type[BaseException], later: bool) -> tuple[list[str], bool]:
+    """What two ranks are told of reductions, in the first of which rank 1 fails, and whether the next is right."""
+    right, failed = algorithms.reduce_ranks, []
+
+    def reduce_ranks(*args: Any) -> None:
+        if dist.get_rank() == 1 and not failed:
+            failed.append(True)
+            raise error("no more memory")
+        right(*args)
+
+    algorithms.reduce_ranks = reduce_ranks
+    tensors = [torch.full((20_000,), 10.0**i * (1 + dist.get_rank())) for i in range(3)]
+    if later:
+        works = [repdl.distributed.all_reduce(x, async_op=True) for x in tensors]
+        told = [_told(work.wait) for work in works]
+    else:
+        told = [_told(lambda x=x: repdl.distributed.all_reduce(x)) for x in tensors]
+    values = [str(x[0].item()) for x in tensors[1:]] + [str(x[-1].item()) for x in tensors[1:]]
+    return told + values, _is_right()

@@ -69,3 +69,28 @@ def test_collectives__refused() -> None:
 def test_collectives__check(world: int) -> None:
     found = ranks.run(calls.checked, world)
     assert min(found) > 0 and found == sorted(found, reverse=True)  # rank 0 is in every group
+
+
+def test_collectives__calls_that_differ() -> None:
+    """They raise on both ranks, which can go on."""
+    zero, one = ranks.run(calls.disagreeing, 2)
+    for rank, found in enumerate((zero, one)):
+        assert all(is_right for _, is_right in found.values()), found
+        told = {name: text for name, (text, _) in found.items()}
+        assert all(
+            text.startswith(f"RankError: repdl.distributed: rank {1 - rank} of the group: ") for text in told.values()
+        )
+        assert "of 20000 elements" in told["sizes"] and "of 30000 elements" in told["sizes"]
+        assert "of torch.float32" in told["dtypes"] and "of torch.bfloat16" in told["dtypes"]
+        assert "(sum)" in told["reductions"] and "(max)" in told["reductions"]
+        assert "all_reduce" in told["functions"] and "reduce_scatter" in told["functions"]
+
+
+@pytest.mark.parametrize(("error", "later"), [(MemoryError, False), (MemoryError, True), (KeyboardInterrupt, False)])
+def test_collectives__a_rank_that_fails_once(error: type[BaseException], later: bool) -> None:
+    """The other one is told, and what they reduce after it is right."""
+    (zero, zero_is_right), (one, one_is_right) = ranks.run(calls.failing, 2, error, later)
+    assert zero[0].startswith("RankError: repdl.distributed: rank 1 of the group: ") and "failed when it" in zero[0]
+    assert one[0] == f"{error.__name__}: no more memory"
+    assert zero[1:] == one[1:] == ["nothing", "nothing", "30.0", "300.0", "30.0", "300.0"]
+    assert zero_is_right and one_is_right

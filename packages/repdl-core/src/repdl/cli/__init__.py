@@ -253,7 +253,8 @@ def golden(wanted: Sequence[str], into: Path, only_check: bool, as_json: bool = 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point of the `repdl` command: 0, or 1 for what is broken or differs, or 2 for what was asked wrongly."""
-    keep_modules()
+    if argv is None:  # this process is the command
+        keep_modules()
     try:
         return run(parser().parse_args(argv))
     except NotBegunError as error:

@@ -107,26 +107,43 @@ def _scatter_sent(transport: Transport, output: torch.Tensor, input: torch.Tenso
 def shared(transport: Transport, flat: torch.Tensor, op: str) -> None:
     assert transport.memory is not None
     slots, result = transport.memory.slots(flat.dtype), transport.memory.result(flat.dtype)
+    call = f"all_reduce ({op}) of {flat.numel()} elements of {flat.dtype}"
     for block in flat.split(result.numel()):
         count = block.numel()
+        mine = slots[transport.rank, :count]
         begin, end = (count * rank // transport.size for rank in (transport.rank, transport.rank + 1))
-        slots[transport.rank, :count].copy_(block)
-        transport.barrier()
-        reduce_ranks(slots[:, begin:end], op, result[begin:end])
-        transport.barrier()
+        parts = slots[:, begin:end], result[begin:end]
+        _meet(transport, f"brings {call}", lambda block=block, mine=mine: mine.copy_(block))
+        _meet(transport, f"computes {call}", lambda parts=parts: reduce_ranks(parts[0], op, parts[1]))
         block.copy_(result[:count])
 
 
 def _scatter_shared(transport: Transport, output: torch.Tensor, input: torch.Tensor, op: str) -> None:
     assert transport.memory is not None
     slots, parts = transport.memory.slots(input.dtype), input.view(transport.size, -1)
+    call = f"reduce_scatter ({op}) of {input.numel()} elements of {input.dtype}"
     for piece in _pieces(output.numel(), slots.shape[1] // transport.size):
         count = piece.stop - piece.start
         block = slots[:, : transport.size * count].view(transport.size, transport.size, count)
-        block[transport.rank].copy_(parts[:, piece])
-        transport.barrier()
-        reduce_ranks(block[:, transport.rank], op, output[piece])
-        transport.barrier()  # before others write here
+        mine, given, to = block[:, transport.rank], parts[:, piece], output[piece]
+        _meet(transport, f"brings {call}", lambda block=block, given=given: block[transport.rank].copy_(given))
+        _meet(transport, f"computes {call}", lambda mine=mine, to=to: reduce_ranks(mine, op, to))
+
+
+def _meet(transport: Transport, part: str, work: Callable[[], object]) -> None:
+    """Do a part of a reduction, and return when all ranks have done it; raises where one has failed or does another
+    one. A rank that fails comes to the barrier too: the others would wait for it, or take its next part for this."""
+    assert transport.memory is not None
+    error: BaseException | None = None
+    try:
+        work()
+    except BaseException as caught:
+        error = caught
+    transport.memory.note(transport.rank, part if error is None else f"failed when it {part}")
+    transport.barrier()
+    if error is not None:
+        raise error
+    transport.memory.compare(transport.rank)
 
 
 def halved(transport: Transport, flat: torch.Tensor, op: str) -> None:
