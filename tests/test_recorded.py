@@ -25,12 +25,20 @@ SEEN = {
         *("src/repdl_cuda/backends.py", "tests/test_parity.py", "tests/native/divide.cu"),
     ],
 }
-OF_CORE = ["ops/reduction/sum.py", "reference/reduction/sum.py", "registry/define.py", "testing/parity.py"]
+OTHERS = [
+    *(f"packages/repdl-core/src/repdl/{name}" for name in ("ops/reduction/sum.py", "reference/reduction/sum.py")),
+    *(
+        f"packages/repdl-core/src/repdl/{name}"
+        for name in ("tensors/values.py", "testing/parity.py", "cli/__init__.py")
+    ),
+    *("packages/repdl-nn/src/repdl/nn/__init__.py", "packages/repdl-core/tests/registry/test_coverage.py"),
+    *("tests/test_mnist.py", "examples/mnist_training.py", "pytest.ini", "constraints.txt", "noxfile.py"),
+]
 
 
 def _places(session: str) -> list[str]:
     ours = [f"packages/repdl-cuda/{name}" for name in SEEN[session]]
-    return ours + [f"packages/repdl-core/src/repdl/{name}" for name in (OF_CORE if "parity" in session else ())]
+    return ours + (OTHERS if "parity" in session else [])
 
 
 @pytest.fixture(params=SESSIONS)
@@ -82,7 +90,15 @@ def test_recorded__says_what_is_on_record(
 ) -> None:
     monkeypatch.setattr(recorded, "RECORD", tmp_path / "recorded.json")
     recorded.RECORD.write_text(json.dumps(dict.fromkeys(SESSIONS, "0")))
-    for arguments, said in (([], "not on record"), (["--write"], "on record"), ([], "on record")):
+    now = recorded.digest(recorded.SOURCES[session])
+    written = f"{now} on record"
+    for arguments, said in (
+        ([], f"{now} not on record"),
+        (["--write", "0" * 64], f"{session}: its sources have changed since it began, and are not put on record"),
+        ([], f"{now} not on record"),
+        (["--write", now], written),
+        ([], written),
+    ):
         monkeypatch.setattr(sys, "argv", ["recorded.py", session, *arguments])
         recorded.main()
         assert capsys.readouterr().out.strip() == said

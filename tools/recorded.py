@@ -1,10 +1,10 @@
 """Which sources a session of nox passed with last: the session skips them, as it would find nothing else.
 
-    python tools/recorded.py SESSION           prints whether these sources are on record
-    python tools/recorded.py SESSION --write   puts them on record; after the session has passed
+    python tools/recorded.py SESSION                  prints the digest of its sources, and whether they are on record
+    python tools/recorded.py SESSION --write DIGEST   puts them on record, if they still have the digest
 
-The record, `tools/recorded.json`, has a digest for each session, of everything that decides what it finds. It is
-committed with the sources.
+The record, `tools/recorded.json`, has a digest for each session, of the files in the repository that decide what it
+finds. It is committed with them. Compilers and Python are not in it: a machine with others runs the session.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 RECORD = ROOT / "tools/recorded.json"
-_CUDA, _CORE = "packages/repdl-cuda", "packages/repdl-core/src/repdl"
+_CUDA = "packages/repdl-cuda"
 SOURCES = {
     "audit-cuda": [
         *(f"{_CUDA}/{name}" for name in ("native", "contract", "cmake", "audit", "CMakeLists.txt", "pyproject.toml"))
@@ -24,11 +24,13 @@ SOURCES = {
     "parity-cuda-emulated": [
         *(f"{_CUDA}/{name}" for name in ("native", "contract", "cmake", "emulation", "src", "tests")),
         *(f"{_CUDA}/{name}" for name in ("CMakeLists.txt", "pyproject.toml")),
-        *(f"{_CORE}/{name}" for name in ("callcache", "contract", "dtypes", "ops", "reference", "registry", "testing")),
+        *(f"packages/repdl-{name}" for name in ("core/src", "core/pyproject.toml", "nn/src", "optim/src")),
+        *("packages/repdl-core/tests/registry/test_coverage.py", "tests/test_mnist.py", "tests/conftest.py"),
+        *("examples", "conftest.py", "pytest.ini", "constraints.txt", "noxfile.py"),
     ],
 }
 """Session -> files and folders, from the root of the repository."""
-SUFFIXES = {".c", ".cmake", ".cpp", ".cu", ".cuh", ".h", ".hpp", ".json", ".md", ".py", ".toml", ".txt"}
+SUFFIXES = {".c", ".cmake", ".cpp", ".cu", ".cuh", ".h", ".hpp", ".ini", ".json", ".md", ".py", ".toml", ".txt"}
 
 
 def digest(sources: list[str], root: Path = ROOT) -> str:
@@ -43,13 +45,16 @@ def digest(sources: list[str], root: Path = ROOT) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python tools/recorded.py", description=__doc__.splitlines()[0])
     parser.add_argument("session", choices=SOURCES)
-    parser.add_argument("--write", action="store_true", help="put these sources on record")
+    parser.add_argument("--write", metavar="DIGEST", help="put these sources on record, if they still have the digest")
     args = parser.parse_args()
     recorded, now = json.loads(RECORD.read_text()), digest(SOURCES[args.session])
-    if args.write:
+    if args.write == now:
         recorded[args.session] = now
         RECORD.write_text(json.dumps(recorded, indent=2, sort_keys=True) + "\n")
-    print("on record" if recorded.get(args.session) == now else "not on record")
+    elif args.write:
+        print(f"{args.session}: its sources have changed since it began, and are not put on record")
+        return
+    print(now, "on record" if recorded.get(args.session) == now else "not on record")
 
 
 if __name__ == "__main__":
