@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 from itertools import zip_longest
 
 import torch
@@ -110,11 +110,9 @@ def shared(transport: Transport, flat: torch.Tensor, op: str) -> None:
     call = f"all_reduce ({op}) of {flat.numel()} elements of {flat.dtype}"
     for block in flat.split(result.numel()):
         count = block.numel()
-        mine = slots[transport.rank, :count]
         begin, end = (count * rank // transport.size for rank in (transport.rank, transport.rank + 1))
-        parts = slots[:, begin:end], result[begin:end]
-        _meet(transport, f"brings {call}", lambda block=block, mine=mine: mine.copy_(block))
-        _meet(transport, f"computes {call}", lambda parts=parts: reduce_ranks(parts[0], op, parts[1]))
+        _meet(transport, f"brings {call}", partial(slots[transport.rank, :count].copy_, block))
+        _meet(transport, f"computes {call}", partial(reduce_ranks, slots[:, begin:end], op, result[begin:end]))
         block.copy_(result[:count])
 
 
@@ -125,9 +123,8 @@ def _scatter_shared(transport: Transport, output: torch.Tensor, input: torch.Ten
     for piece in _pieces(output.numel(), slots.shape[1] // transport.size):
         count = piece.stop - piece.start
         block = slots[:, : transport.size * count].view(transport.size, transport.size, count)
-        mine, given, to = block[:, transport.rank], parts[:, piece], output[piece]
-        _meet(transport, f"brings {call}", lambda block=block, given=given: block[transport.rank].copy_(given))
-        _meet(transport, f"computes {call}", lambda mine=mine, to=to: reduce_ranks(mine, op, to))
+        _meet(transport, f"brings {call}", partial(block[transport.rank].copy_, parts[:, piece]))
+        _meet(transport, f"computes {call}", partial(reduce_ranks, block[:, transport.rank], op, output[piece]))
 
 
 def _meet(transport: Transport, part: str, work: Callable[[], object]) -> None:
