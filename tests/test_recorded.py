@@ -77,11 +77,13 @@ def test_recorded__a_file_of_another_name_is_seen(session: str, copied: Path) ->
     assert recorded.digest(recorded.SOURCES[session], copied) != before
 
 
-def test_recorded__what_python_writes_beside_is_not_seen(session: str, copied: Path) -> None:
+def test_recorded__what_tools_write_beside_is_not_seen(session: str, copied: Path) -> None:
     before = recorded.digest(recorded.SOURCES[session], copied)
     folder = copied / "packages/repdl-cuda/native/__pycache__"
     folder.mkdir()
     (folder / "sass.cpython-311.pyc").write_bytes(b"0")
+    (folder.parent / ".mypy_cache").mkdir()
+    (folder.parent / ".mypy_cache/missing_stubs.json").write_text("[]")
     assert recorded.digest(recorded.SOURCES[session], copied) == before
 
 

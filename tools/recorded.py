@@ -34,10 +34,11 @@ SUFFIXES = {".c", ".cmake", ".cpp", ".cu", ".cuh", ".h", ".hpp", ".ini", ".json"
 
 
 def digest(sources: list[str], root: Path = ROOT) -> str:
-    """SHA-256 of these files, and of those in these folders, with their names."""
+    """SHA-256 of these files, and of those in these folders, with their names; not of hidden ones, as tools leave."""
     found = {path for name in sources for path in [root / name, *(root / name).rglob("*")]}
+    shown = [path for path in found if not any(part.startswith(".") for part in path.relative_to(root).parts)]
     whole = hashlib.sha256()
-    for path in sorted(path for path in found if path.suffix in SUFFIXES and path.is_file()):
+    for path in sorted(path for path in shown if path.suffix in SUFFIXES and path.is_file()):
         whole.update(f"{path.relative_to(root)} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
     return whole.hexdigest()
 
