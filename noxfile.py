@@ -16,7 +16,7 @@ nox.options.default_venv_backend = "venv"
 nox.options.reuse_venv = "yes"
 nox.options.sessions = ["lint", "types", "docs", "tests", "parity-cuda-emulated", "audit-cuda"]
 
-os.environ["PIP_NO_COMPILE"] = "1"  # Python compiles what a session imports, a tenth of what it installs
+os.environ["PIP_COMPILE"] = "0"  # Python compiles what a session imports, a tenth of what it installs
 ROOT = Path(__file__).parent
 PURE = ["packages/repdl-core", "packages/repdl-nn", "packages/repdl-optim"]
 NATIVE = {"cpu": "packages/repdl-cpu", "cuda": "packages/repdl-cuda"}
