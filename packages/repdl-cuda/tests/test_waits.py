@@ -32,6 +32,7 @@ READERS = {
     "position.check_place": "a position is on the host",
     "scalar.item": "what asks for a number",
     "amax.aminmax": "the type of its result",
+    "cholesky._check_info": "of a tensor on the host",
     "cov._weights": "of a tensor on the host",
     "ctc_loss._padded": "of lengths on the host; on a device their largest is a size, as torch's",
     "distributions.check_within": "of a tensor on the host",

@@ -73,6 +73,10 @@ class OutOfRangeError(ShapeError, IndexError):
     """A dimension or a class index that does not exist."""
 
 
+class LinAlgError(RepDLError, torch.linalg.LinAlgError):
+    """A matrix that has not the factors asked for. Programs that catch `torch.linalg.LinAlgError` catch it."""
+
+
 class DeviceError(RepDLError, ValueError, RuntimeError):
     """Tensors on devices that the op does not take together."""
 

@@ -25,6 +25,7 @@ from repdl.ops.indexing.index_sum import *
 from repdl.ops.indexing.scatter import *
 from repdl.ops.linalg.addmm import *
 from repdl.ops.linalg.bilinear import *
+from repdl.ops.linalg.cholesky import *
 from repdl.ops.linalg.einsum import *
 from repdl.ops.linalg.grouped_mm import *
 from repdl.ops.linalg.linear import *
