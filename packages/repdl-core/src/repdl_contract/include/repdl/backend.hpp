@@ -116,6 +116,11 @@ inline std::deque<Kernel>& kernels() {
 
 namespace detail {
 
+[[noreturn, gnu::noinline, gnu::cold]] inline void wrong_type(const ExecContext& exec, std::size_t index) {
+  throw std::logic_error(std::string(exec.op) + ": argument " + std::to_string(index) +
+                         " is not of the type that the kernel has in its place; expected the op's schema");
+}
+
 template <class T>
 decltype(auto) read(const Argument& argument, const ExecContext& exec, std::size_t index) {
   using Value = std::remove_cv_t<std::remove_reference_t<T>>;
@@ -126,9 +131,7 @@ decltype(auto) read(const Argument& argument, const ExecContext& exec, std::size
     if (std::holds_alternative<std::monostate>(argument)) return Value{};
   }
   const auto* value = std::get_if<Value>(&argument);
-  if (value == nullptr)
-    throw std::logic_error(std::string(exec.op) + ": argument " + std::to_string(index) +
-                           " is not of the type that the kernel has in its place; expected the op's schema");
+  if (value == nullptr) wrong_type(exec, index);
   return static_cast<Value>(*value);
 }
 
