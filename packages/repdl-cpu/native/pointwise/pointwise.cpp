@@ -3,7 +3,7 @@
 //   for i over the broadcast shape:  (...), (...) -> (...)
 //     out[i] = f(a[i], b[i], ...)
 //
-// rows.hpp walks the shape, what is here sees elements that follow each other.
+// walk.hpp walks the shape, what is here sees elements that follow each other.
 #include "base/routes.hpp"
 #include "exact/double_vec.hpp"
 #include "exact/erf_vec.hpp"
@@ -15,7 +15,7 @@
 #include "exact/sigmoid_vec.hpp"
 #include "exact/sin_vec.hpp"
 #include "exact/tanh_vec.hpp"
-#include "pointwise/rows.hpp"
+#include "pointwise/walk.hpp"
 #include "repdl/pointwise/entry.hpp"
 #include "simd/row_loop.hpp"
 #include "simd/row_loop_double.hpp"
@@ -39,7 +39,7 @@ template <class F, class = std::make_index_sequence<pointwise::Parameters<F>::co
 struct Dense;
 template <class F, std::size_t... I>
 struct Dense<F, std::index_sequence<I...>> {
-  using Addresses = typename Rows<sizeof...(I)>::Addresses;
+  using Addresses = typename Walk<sizeof...(I)>::Addresses;
   template <std::size_t k>
   using Element = typename pointwise::Parameters<F>::template at<k>;
 
@@ -140,12 +140,12 @@ struct Loop {
                   const Options&... options) {
     constexpr std::int64_t grain = F<T>::costly ? 1 << 12 : 1 << 15;  // elements worth a thread
     const std::tuple<Options...> given(options...);
-    for_rows<N>(operands, output, exec, grain, &share<F, T, N, Options...>, &given);
+    walk<N>(operands, output, exec, grain, &share<F, T, N, Options...>, &given);
   }
 
  private:
   template <template <class> class F, class T, std::size_t N, class... Options>
-  static void share(const Rows<N>& rows, const void* given) {
+  static void share(const Walk<N>& walk, const void* given) {
     constexpr bool vectors = std::is_same_v<T, float> ? F<T>::vectors : F<T>::vectors_of_doubles && vectors_of_doubles;
     // Options are rounded here, where the environment is IEEE's.
     std::apply(
@@ -156,10 +156,10 @@ struct Loop {
             using Tested =
                 std::conditional_t<std::is_same_v<T, float>, TestedVecs, std::conditional_t<exact, TestedVec64, V>>;
             const std::pair<F<V>, F<Tested>> functions{F<V>(options...), F<Tested>(options...)};
-            rows.each(&Dense<F<T>>::template vectors<F<V>, F<Tested>, T>, &functions);
+            walk.each(&Dense<F<T>>::template vectors<F<V>, F<Tested>, T>, &functions);
           } else {
             const F<T> f(options...);
-            rows.each(&Dense<F<T>>::template elements<T>, &f);
+            walk.each(&Dense<F<T>>::template elements<T>, &f);
           }
         },
         *static_cast<const std::tuple<Options...>*>(given));

@@ -24,27 +24,27 @@ inline std::int64_t width_of(const Tensor& t) {
 }
 
 template <class T>
-void copy_strided(void* out, const char* x, std::int64_t stride, std::int64_t n) {
+void gather(void* out, const char* x, std::int64_t stride, std::int64_t n) {
   T* y = static_cast<T*>(out);
   const T* first = reinterpret_cast<const T*>(x);
   if (stride == 0) return void(std::fill(y, y + n, *first));
   for (std::int64_t i = 0; i < n; ++i) y[i] = first[i * stride];
 }
 
-inline void copy_strided(void* out, const char* x, std::int64_t stride, std::int64_t n, std::int64_t width) {
-  if (width == sizeof(float)) return copy_strided<float>(out, x, stride, n);
-  if (width == sizeof(double)) return copy_strided<double>(out, x, stride, n);
-  copy_strided<bool>(out, x, stride, n);
+inline void gather(void* out, const char* x, std::int64_t stride, std::int64_t n, std::int64_t width) {
+  if (width == sizeof(float)) return gather<float>(out, x, stride, n);
+  if (width == sizeof(double)) return gather<double>(out, x, stride, n);
+  gather<bool>(out, x, stride, n);
 }
 
 // The elements of one thread.
 template <std::size_t N>
-class Rows {
+class Walk {
  public:
   using Addresses = std::array<const char*, N>;
   using Dense = void (*)(const void* f, const Addresses& x, char* out, std::int64_t n);
 
-  Rows(const pointwise::Pass<N>& pass, const std::array<const Tensor*, N>& operands, const Tensor& output,
+  Walk(const pointwise::Pass<N>& pass, const std::array<const Tensor*, N>& operands, const Tensor& output,
        std::int64_t begin, std::int64_t end)
       : pass_(pass), operands_(operands), out_(output.as<char>()), out_width_(width_of(output)), begin_(begin),
         end_(end) {
@@ -94,7 +94,7 @@ class Rows {
       for (std::size_t k = 0; k < N; ++k) {
         here[k] = x[k] + first * stride[k] * width_[k];
         if (stride[k] == 1) continue;
-        if (stride[k] != 0 || first == 0) copy_strided(copies[k], here[k], stride[k], length, width_[k]);
+        if (stride[k] != 0 || first == 0) gather(copies[k], here[k], stride[k], length, width_[k]);
         here[k] = copies[k];
       }
       dense(f, here, out + first * out_width_, length);
@@ -108,13 +108,13 @@ class Rows {
   std::int64_t width_[N];
 };
 
-// share(rows, options) of the elements of each thread, at least `grain` of them.
+// share(walk, options) of the elements of each thread, at least `grain` of them.
 template <std::size_t N>
-void for_rows(const std::array<const Tensor*, N>& operands, const Tensor& output, const ExecContext& exec,
-              std::int64_t grain, void (*share)(const Rows<N>& rows, const void* options), const void* options) {
+void walk(const std::array<const Tensor*, N>& operands, const Tensor& output, const ExecContext& exec,
+          std::int64_t grain, void (*share)(const Walk<N>& walk, const void* options), const void* options) {
   const pointwise::Pass<N> pass(exec.op, output, operands);
   parallel_for(pass.count, grain, exec.threads, [&](std::int64_t begin, std::int64_t end) {
-    share(Rows<N>(pass, operands, output, begin, end), options);
+    share(Walk<N>(pass, operands, output, begin, end), options);
   });
 }
 
