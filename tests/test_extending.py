@@ -60,9 +60,42 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]
     shell(commands.splitlines()[0], other, site)
     (project / "both.py").write_text(BOTH)
     results["both"] = shell(f"{sys.executable} both.py", project, site)
+    results["this kit"] = shell(f"{sys.executable} -c {shlex.quote(RECORDED)}", project, site)
+    with_other_abi(project, site)
+    results["other kit"] = shell(f"{sys.executable} -c {shlex.quote(RECORDED)}", project, site)
     yield results
     for folder in (project, site, other):
         shutil.rmtree(folder)
+
+
+def with_other_abi(project: Path, site: Path) -> None:
+    """Build the project's module again, with the headers of a kit that has another number of the call ABI."""
+    include = PAGE.parents[1] / "packages/repdl-core/src/repdl_contract/include"
+    header = (include / "repdl/python/abi.hpp").read_text()
+    changed = re.sub(r"(?<=REPDL_CALL_ABI )\d+", lambda number: str(int(number[0]) - 1), header, count=1)
+    assert changed != header
+    first = project / "other_kit/repdl/python"
+    first.mkdir(parents=True)
+    (first / "abi.hpp").write_text(changed)
+    (module,) = (site / "my_ops").glob("_native*")
+    flags = ["-std=c++17", "-fPIC", "-shared", "-fvisibility=hidden", "-ffp-contract=off"]
+    folders = (f"-I{first.parents[1]}", f"-I{include}", f"-I{sysconfig.get_paths()['include']}")
+    command = [os.environ.get("CXX", "c++"), *flags, *folders, "native/my_ops.cpp", "-o", str(module), "-ldl"]
+    shell(shlex.join(command), project, site)
+
+
+RECORDED = """
+import torch, repdl
+
+x = torch.tensor([[1.0, -2.0, 3.0]], requires_grad=True)
+for _ in range(4):
+    y = repdl.ops.sum_squares(x)
+    (grad,) = torch.autograd.grad(y.sum(), x)
+    with repdl.use_backend("mine"):
+        print(y.tolist(), grad.tolist(), repdl.ops.mm(x.detach(), x.detach().t()).tolist())
+print(repdl.ops.sum_squares.recordings)
+"""
+"""How many calls of the op are repeated by the call cache is the last line."""
 
 
 RENAMED = {
@@ -177,6 +210,14 @@ def test_extending__two_plug_ins(printed: dict[str, str]) -> None:
         [("matmul", "float32"), ("squares_sum", "float32")]
     )
     assert values == ["14.0 14.0"] * 4 + ["14.0"] * 3 + ["[3, 6, 3, 6]"]
+
+
+def test_extending__a_plug_in_of_another_kit(printed: dict[str, str]) -> None:
+    """It computes the same; its kernels are called one by one, as what binds a call may differ."""
+    *values, recorded = printed["this kit"].splitlines()
+    *others, none = printed["other kit"].splitlines()
+    assert values == others == ["[14.0] [[2.0, -4.0, 6.0]] [[14.0]]"] * 4
+    assert int(recorded) > 0 and int(none) == 0
 
 
 def test_extending__two_plug_ins_with_visible_symbols(tmp_path: Path) -> None:

@@ -19,8 +19,9 @@ namespace {
 // columns of a block, whose panels come one after the other into the first one. The blocks of rows that a thread takes
 // share packed columns, if the product is not deeper than `shared_depth`.
 constexpr bool many_registers = Vec::registers == 32;
-constexpr std::int64_t double_rows_block = tuned(many_registers ? 192 : 96, 8), double_columns_block = tuned(256, 32),
-                       double_piece = tuned(256, 8), shared_depth = tuned(4096, 24);
+constexpr std::int64_t double_rows_block = tuned(many_registers ? 192 : 96, 8),
+                       double_columns_block = tuned(256, many_registers ? 64 : 32), double_piece = tuned(256, 8),
+                       shared_depth = tuned(4096, 24);
 constexpr int double_tile_rows = many_registers ? 8 : 6, double_tile_columns = 2 * VecOf<double>::width;
 
 // Four rows of four elements as four columns: dst[k * stride + i] = rows[i][k].
