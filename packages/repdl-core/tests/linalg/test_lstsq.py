@@ -164,3 +164,12 @@ def test_enable__lstsq() -> None:
     ops.sum(ops.square(ops.lstsq(wanted, b)[0])).backward()
     assert given.grad is not None and wanted.grad is not None
     assert_same_bits(given.grad, wanted.grad)
+
+
+def test_lstsq__the_derivative_of_what_is_repeated_is_the_contracts_sum() -> None:
+    a, b = uniform(1, 1500, 4, 2), uniform(2, 1, 4, 3).requires_grad_()
+    each = b.detach().repeat(1500, 1, 1).requires_grad_()
+    grad = uniform(3, 1500, 2, 3)
+    (got,) = torch.autograd.grad(ops.lstsq(a, b, driver="gels")[0], b, grad)
+    (parts,) = torch.autograd.grad(ops.lstsq(a, each, driver="gels")[0], each, grad)
+    assert_same_bits(got, ops.sum(parts, 0, keepdim=True))

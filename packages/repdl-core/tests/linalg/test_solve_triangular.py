@@ -70,6 +70,16 @@ def test_solve_triangular__batches_broadcast_and_are_each_alone() -> None:
     assert_same_bits(mapped, whole[:, 0].contiguous())
 
 
+def test_solve_triangular__the_derivative_of_a_repeated_matrix_is_the_contracts_sum() -> None:
+    a, b = (uniform(1, 3, 3) + 2 * torch.eye(3)).requires_grad_(), uniform(2, 1500, 3, 1)
+    each = a.detach().repeat(1500, 1, 1).requires_grad_()
+    grad = uniform(3, 1500, 3, 1)
+    (got,) = torch.autograd.grad(ops.solve_triangular(a, b, upper=True), a, grad)
+    (parts,) = torch.autograd.grad(ops.solve_triangular(each, b, upper=True), each, grad)
+    assert_same_bits(got, ops.sum(parts, 0))
+    assert not torch.equal(got, parts.sum(0))  # torch's order is another
+
+
 def test_solve_triangular__keeps_its_dtype_under_autocast() -> None:
     a, b = uniform(1, 4, 4) + 2 * torch.eye(4), uniform(2, 4, 5).requires_grad_()
     with torch.autocast("cpu", torch.bfloat16):

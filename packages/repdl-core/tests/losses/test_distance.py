@@ -67,6 +67,17 @@ def test_distance__of_zeros() -> None:
     assert (ops.normalize(zeros) == 0).all()
 
 
+def test_distance__the_derivative_of_what_is_broadcast_is_the_contracts_sum() -> None:
+    x, y = uniform(1, 1500, 3), uniform(2, 1, 3).requires_grad_()
+    each = y.detach().repeat(1500, 1).requires_grad_()
+    grad = uniform(3, 1500)
+    for function in (ops.cosine_similarity, ops.pairwise_distance):
+        (got,) = torch.autograd.grad(function(x, y), y, grad)
+        (parts,) = torch.autograd.grad(function(x, each), each, grad)
+        assert_same_bits(got, ops.sum(parts, 0, keepdim=True))
+        assert not torch.equal(got, parts.sum(0, keepdim=True))  # torch's order is another
+
+
 def test_distance__rejects() -> None:
     x, y = uniform(1, 4, 3), uniform(2, 4, 5)
     assert_rejected(lambda: ops.normalize(x, dim=2), IndexError, "dim is 2", by_torch=lambda: F.normalize(x, dim=2))

@@ -118,3 +118,33 @@ def test_opinfo__no_derivative_is_refused_while_enabled() -> None:
                 refused.append(f"{info.name}: {error}")
     assert not refused
     assert {"gather", "masked_scatter", "nn.functional.pad", "put", "unfold"} <= computed
+
+
+DISTANCES = "triplet_margin_with_distance_loss"
+"""Has a function of the caller's, which torch computes."""
+
+
+def audited(name: str, most: int) -> tuple[int, set[str]]:
+    """Of a function of `repdl.ops`: samples, and which ops of torch they reach that have other bits elsewhere."""
+    seen, wrong = 0, set()
+    for info in opinfo.entries(name):
+        call = opinfo.ours(name, info)
+        for sample in opinfo.samples(info, torch.float32, most):
+            args, kwargs = (opinfo.mapped(opinfo.fresh, v) for v in ([sample.input, *sample.args], sample.kwargs))
+            try:
+                report = repdl.audit(call, *args, **kwargs)
+            except (RepDLError, opinfo.Skipped):
+                continue
+            seen += 1
+            wrong |= {f"{name}: {f.op}, {f.reason}" for f in report.findings if not f.reproducibility.ok}
+    return seen, wrong
+
+
+@pytest.mark.parametrize("most", [4, pytest.param(30, marks=pytest.mark.nightly)])
+@pytest.mark.filterwarnings("ignore")
+def test_opinfo__functions_and_their_derivatives_reach_no_arithmetic_of_torch(most: int) -> None:
+    """Without `repdl.enable()`, which would compute it."""
+    results = [audited(name, most) for name in ops.__all__ if name != DISTANCES]
+    assert sum(seen for seen, _ in results) > 700
+    assert set().union(*(wrong for _, wrong in results)) == set()
+    assert [line.split(",")[0] for line in audited(DISTANCES, 30)[1]] == [f"{DISTANCES}: aten.norm.ScalarOpt_dim"]

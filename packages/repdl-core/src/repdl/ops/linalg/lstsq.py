@@ -9,9 +9,11 @@ from torch import Tensor
 
 from repdl.contract import ContractLike
 from repdl.errors import ArgumentError, UnsupportedError, check, check_dtype, check_range, check_size
+from repdl.ops.common import expand_to
 from repdl.ops.declare import public
 from repdl.ops.linalg.qr import qr
 from repdl.ops.linalg.solve_triangular import solve_triangular
+from repdl.ops.reduction.amax import amax
 from repdl.registry import as_float, autocast, computes, functions as _ops
 from repdl.tensors.layout import broadcast_shapes
 from repdl.tensors.values import assert_on_device, has_values
@@ -77,7 +79,7 @@ def _solved(a: Tensor, b: Tensor, rcond: float | None, driver: str, contract: st
         regular = _is_regular(r.detach(), least, contract)
     if has_values(regular) and not assert_on_device("lstsq", regular, lambda values: values, _NOT_FULL):
         check_range("lstsq", bool(regular.all()), lambda: _told(regular, a.dim() - 2, min(rows, columns), driver))
-    q, r, b = (t.expand(*batch, -1, -1) for t in (q, r, b))
+    q, r, b = (expand_to(t, (*batch, *t.shape[-2:]), contract) for t in (q, r, b))
     if tall:
         x = solve_triangular(r, _ops.matmul(q, b, True, False, contract), upper=True, contract=contract)
     else:
@@ -86,7 +88,8 @@ def _solved(a: Tensor, b: Tensor, rcond: float | None, driver: str, contract: st
     if driver != "gels":
         return x, residuals, torch.full(a.shape[:-2], min(rows, columns), dtype=torch.int64, device=a.device)
     if rows > columns:
-        rest = _ops.sub(_ops.matmul(a.expand(*batch, -1, -1), x, False, False, contract), b, contract)
+        products = _ops.matmul(expand_to(a, (*batch, rows, columns), contract), x, False, False, contract)
+        rest = _ops.sub(products, b, contract)
         residuals = _ops.sum(_ops.square(rest), [rest.dim() - 2], False, contract)
     return x, residuals, torch.empty(0, dtype=torch.int64, device=a.device)
 
@@ -97,7 +100,7 @@ def _is_regular(r: Tensor, rcond: float, contract: str) -> Tensor:
         return torch.ones(r.shape[:-2], dtype=torch.bool, device=r.device)
     identity = torch.eye(r.shape[-1], dtype=r.dtype, device=r.device).expand_as(r)
     inverse = solve_triangular(r, identity, upper=True, contract=contract)
-    largest, of_inverse = (m.abs().amax((-2, -1)) for m in (r, inverse))
+    largest, of_inverse = (amax(m.abs(), (-2, -1)) for m in (r, inverse))
     factor = torch.full_like(largest, rcond)
     return _ops.mul(_ops.mul(largest, of_inverse, contract), factor, contract) < 1
 

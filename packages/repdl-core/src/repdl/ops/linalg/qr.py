@@ -10,6 +10,7 @@ from torch import Tensor
 from repdl.contract import ContractLike
 from repdl.errors import ArgumentError, check, check_dtype
 from repdl.ops.declare import public
+from repdl.ops.reduction.amax import amax
 from repdl.registry import autocast, computes, functions as _ops
 
 __all__ = ["qr"]
@@ -78,7 +79,7 @@ def _reflection(x: Tensor, contract: str) -> tuple[Tensor, Tensor, Tensor]:
 def _powers(x: Tensor) -> tuple[Tensor, Tensor]:
     """A power of two that makes the largest element of a column about 1, and its inverse: squares stay numbers."""
     integer, fraction, bias = (torch.int32, 23, 127) if x.dtype is torch.float32 else (torch.int64, 52, 1023)
-    largest = x.detach().abs().amax(-2, keepdim=True).contiguous()
+    largest = amax(x.detach().abs(), -2, keepdim=True).contiguous()
     exponent = (largest.view(integer) >> fraction).clamp(1, 2 * bias - 1)
     return ((2 * bias - exponent) << fraction).view(x.dtype), (exponent << fraction).view(x.dtype)
 

@@ -9,6 +9,7 @@ from torch import Tensor
 from repdl.contract import ContractLike
 from repdl.dtypes import Dtypes
 from repdl.errors import check_least_dim, check_size
+from repdl.ops.common import expand_to
 from repdl.ops.declare import public
 from repdl.registry import autocast, composite, computes, functions as _ops
 from repdl.tensors.layout import broadcast_shapes
@@ -80,7 +81,7 @@ def solve_triangular(
     side = -2 if left else -1
     check_size(_OP, f"B.shape[{side}]", B.shape[side], A.shape[-1], "A.shape[-1]")
     batch = broadcast_shapes(A.shape[:-2], B.shape[:-2])
-    a, b = A.expand(*batch, -1, -1), B.expand(*batch, -1, -1)
+    a, b = (expand_to(t, (*batch, *t.shape[-2:]), contract) for t in (A, B))
     if left:
         return _op(a, b, upper, unitriangular, contract)
     return _op(a.mT, b.mT, not upper, unitriangular, contract).mT

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-import torch
 from torch import Tensor
 
 from repdl.contract import ContractLike
 from repdl.dtypes import Dtypes
 from repdl.errors import UnsupportedError, check
-from repdl.ops.common import normalize_dim
+from repdl.ops.common import expand_to, normalize_dim
 from repdl.ops.declare import broadcast_shape, check_broadcast, public
 from repdl.ops.losses._element_loss import operands, scalar
 from repdl.ops.reduction.norm import vector_norm as vector_norm  # which registers the op
@@ -27,6 +26,7 @@ from repdl.registry import (
     functions as _ops,
 )
 from repdl.registry.declaration import item
+from repdl.tensors.layout import broadcast_shapes
 
 __all__ = ["cosine_similarity", "normalize", "pairwise_distance"]
 
@@ -41,7 +41,8 @@ def _unit(x: Tensor, p: float, dim: int, eps: float, c: str) -> Tensor:
 
 
 def _cosine(x1: Tensor, x2: Tensor, dim: int, eps: float, c: str) -> Tensor:
-    x1, x2 = torch.broadcast_tensors(x1, x2)
+    shape = broadcast_shapes(x1.shape, x2.shape)
+    x1, x2 = (expand_to(x, shape, c) for x in (x1, x2))
     products = _ops.mul(_unit(x1, 2.0, dim, eps, c), _unit(x2, 2.0, dim, eps, c), c)
     return _ops.sum(products, _dims(products, dim), False, c)
 
