@@ -45,6 +45,7 @@ READERS = {
     "likelihoods._check_probabilities": "of a tensor on the host",
     "likelihoods._check_variance": "of a tensor on the host",
     "lstsq._solved": "of a tensor on the host",
+    "lu.check_info": "of a tensor on the host",
     "lstsq._told": "the same, for the error",
     "scatter.bincount": "the largest is a size, as torch's",
     "products.tensordot": "dims are the caller's, and sizes depend on them",

@@ -73,7 +73,7 @@ class OutOfRangeError(ShapeError, IndexError):
     """A dimension or a class index that does not exist."""
 
 
-class LinAlgError(RepDLError, torch.linalg.LinAlgError):
+class LinAlgError(RepDLError, torch.linalg.LinAlgError):  # type: ignore[name-defined]
     """A matrix that has not the factors asked for. Programs that catch `torch.linalg.LinAlgError` catch it."""
 
 

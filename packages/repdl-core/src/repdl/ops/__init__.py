@@ -30,9 +30,11 @@ from repdl.ops.linalg.einsum import *
 from repdl.ops.linalg.grouped_mm import *
 from repdl.ops.linalg.linear import *
 from repdl.ops.linalg.lstsq import *
+from repdl.ops.linalg.lu import *
 from repdl.ops.linalg.matmul import *
 from repdl.ops.linalg.products import *
 from repdl.ops.linalg.qr import *
+from repdl.ops.linalg.solve import *
 from repdl.ops.linalg.solve_triangular import *
 from repdl.ops.losses.cross_entropy import *
 from repdl.ops.losses.ctc_loss import *

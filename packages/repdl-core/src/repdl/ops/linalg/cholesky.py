@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -84,7 +84,7 @@ def cholesky(A: Tensor, *, upper: bool = False, contract: ContractLike = None) -
 @public("cholesky", page="generated/torch.linalg.cholesky_ex")
 def cholesky_ex(
     A: Tensor, *, upper: bool = False, check_errors: bool = False, contract: ContractLike = None
-) -> torch.return_types.linalg_cholesky_ex:
+) -> Sequence[Tensor]:
     """The factor of `cholesky`, and whether there is one: a named tuple `(L, info)`, `info` of the batch, int32.
 
     Where A is positive-definite `info` is 0, else the number, from 1 on, of the first diagonal element of L that is
@@ -104,7 +104,7 @@ def cholesky_ex(
     info = torch.where(failed.any(-1), first, 0).to(torch.int32)
     if check_errors:
         _check_info(info)
-    return torch.return_types.linalg_cholesky_ex((factor, info))
+    return torch.return_types.linalg_cholesky_ex((factor, info))  # type: ignore[attr-defined,no-any-return]
 
 
 def _check_info(info: Tensor) -> None:
