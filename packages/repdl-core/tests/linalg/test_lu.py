@@ -148,11 +148,10 @@ def test_lu__rejects() -> None:
     assert_rejected(lambda: ops.solve(a, b), ShapeError, "solve: B.shape[-2] is 2", "3 (= A.shape[-1])")
     assert_rejected(lambda: ops.solve(a[:2], b), ShapeError, "solve: A.shape[-1] is 3", "2 (= A.shape[-2])")
     assert_rejected(lambda: ops.solve(a, a[0], left=False), ShapeError, "solve: left is False", "matrices")
-    assert_rejected(lambda: ops.solve(a.half(), a.half()), DTypeError, "solve")
     for function in (ops.inv, ops.det, ops.slogdet):
         name = function.__name__
         assert_rejected(lambda: function(a[:2]), ShapeError, f"{name}: A.shape[-1] is 3")
-        assert_rejected(lambda: function(a.half()), DTypeError, f"{name}: A.dtype is float16")
+        assert_rejected(lambda: function(a.long()), DTypeError, "A.dtype is int64")
     assert_rejected(lambda: ops.lu_solve(a, a, pivots[:2]), ShapeError, "lu_solve: LU_pivots.shape is (2,)")
     assert_rejected(lambda: ops.lu_solve(a, a, pivots.long()), DTypeError, "lu_solve: LU_pivots.dtype is int64")
     assert_rejected(lambda: ops.lu_unpack(a, pivots[:1]), ShapeError, "lu_unpack: LU_pivots.shape is (1,)")

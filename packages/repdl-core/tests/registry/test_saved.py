@@ -24,6 +24,8 @@ NEEDED = {
     "embedding_bag": "keeps the indices as they are given; torch makes others of them",
     "expand": "as broadcast_to",
     "instance_norm": "keeps weight; torch repeats it for each image",
+    "inv": "keeps A, which solve reads again; torch the result",
+    "inv_ex": "as inv",
     "kron": "keeps its operands; torch copies them into another shape",
     "qr": "keeps its results and input; torch its results",
     "rms_norm": "keeps input and weight where one gradient is wanted",

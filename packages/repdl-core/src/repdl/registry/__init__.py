@@ -21,7 +21,7 @@ from __future__ import annotations
 from repdl.registry import functions
 from repdl.registry.arguments import as_float, as_int, as_ints, as_pair, as_row
 from repdl.registry.aten import computes
-from repdl.registry.autocast import FLOAT32, FLOAT32_ON_CUDA, LOWER, Lists
+from repdl.registry.autocast import FLOAT32, FLOAT32_ON_CPU, FLOAT32_ON_CUDA, LOWER, Lists
 from repdl.registry.composite import composite
 from repdl.registry.declaration import DECLARATIONS, CaseSpec, Declaration
 from repdl.registry.define import define
@@ -31,6 +31,7 @@ from repdl.registry.op import OPS, IsSlope, Op, in_float64, outputs
 __all__ = [
     "DECLARATIONS",
     "FLOAT32",
+    "FLOAT32_ON_CPU",
     "FLOAT32_ON_CUDA",
     "LOWER",
     "OPS",

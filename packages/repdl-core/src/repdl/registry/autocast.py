@@ -23,6 +23,7 @@ LOWER: Lists = {"cpu": None, "cuda": None}
 FLOAT32: Lists = {"cpu": torch.float32, "cuda": torch.float32}
 """Losses."""
 FLOAT32_ON_CUDA: Lists = {"cuda": torch.float32}
+FLOAT32_ON_CPU: Lists = {"cpu": torch.float32}
 """Sums, exponentials and what is made of them: torch's list for the CPU is shorter."""
 
 KEYS = {"cpu": "AutocastCPU", "cuda": "AutocastCUDA"}

@@ -13,7 +13,7 @@ from repdl.errors import LinAlgError, check_least_dim, check_size
 from repdl.ops.common.arithmetic import add, mul
 from repdl.ops.declare import public
 from repdl.ops.linalg.solve_triangular import solve_triangular
-from repdl.registry import autocast, composite, computes, functions as _ops
+from repdl.registry import FLOAT32_ON_CPU, autocast, composite, computes, functions as _ops
 from repdl.tensors.values import assert_on_device, has_values
 
 __all__ = ["cholesky", "cholesky_ex", "cholesky_inverse", "cholesky_solve"]
@@ -60,11 +60,12 @@ _op: Callable[..., Tensor] = composite(
     fake=lambda A: A.new_empty(A.shape),
     gradients={"A": _to_A},
     dtypes=Dtypes(),
+    autocast=FLOAT32_ON_CPU,
 )
 
 
 @computes("cholesky")
-@public("cholesky", page="generated/torch.linalg.cholesky")
+@public("cholesky", page="generated/torch.linalg.cholesky", uncached="functions that are cached compute it")
 def cholesky(A: Tensor, *, upper: bool = False, contract: ContractLike = None) -> Tensor:
     """The lower triangular L with `A = L @ L.mT` of a symmetric positive-definite A, any floating-point dtype.
 
@@ -81,7 +82,7 @@ def cholesky(A: Tensor, *, upper: bool = False, contract: ContractLike = None) -
 
 
 @computes("linalg_cholesky_ex")
-@public("cholesky", page="generated/torch.linalg.cholesky_ex")
+@public("cholesky", page="generated/torch.linalg.cholesky_ex", uncached="functions that are cached compute it")
 def cholesky_ex(
     A: Tensor, *, upper: bool = False, check_errors: bool = False, contract: ContractLike = None
 ) -> Sequence[Tensor]:
@@ -99,7 +100,7 @@ def cholesky_ex(
     """
     _check(A)
     factor = _op(A.mT, contract).mT if upper else _op(A, contract)
-    failed = ~(factor.detach().diagonal(dim1=-2, dim2=-1) > 0)
+    failed = ~(_ops.sign(factor.detach().diagonal(dim1=-2, dim2=-1)) > 0)
     first = failed.cumsum(-1).eq(0).sum(-1) + 1
     info = torch.where(failed.any(-1), first, 0).to(torch.int32)
     if check_errors:

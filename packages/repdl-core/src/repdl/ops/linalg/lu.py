@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from repdl.contract import ContractLike, contract_name
-from repdl.dtypes import Dtypes
+from repdl.dtypes import ALL, Dtypes
 from repdl.errors import LinAlgError, check_dtype, check_least_dim, check_size
 from repdl.ops.common import expand_to
 from repdl.ops.common.arithmetic import sub
@@ -21,7 +21,13 @@ from repdl.tensors.values import assert_on_device, has_values
 
 __all__ = ["lu_factor", "lu_factor_ex", "lu_solve", "lu_unpack"]
 
-FLOATS = torch.float32, torch.float64
+
+_INTEGERS = {
+    torch.float16: torch.int16,
+    torch.bfloat16: torch.int16,
+    torch.float32: torch.int32,
+    torch.float64: torch.int64,
+}
 
 
 def _check(A: Tensor) -> None:
@@ -44,12 +50,17 @@ def factors(a: Tensor, pivot: bool, c: str) -> tuple[Tensor, Tensor]:
             lu[..., below, :] = lu[..., below, :].gather(-2, order.expand(*order.shape[:-1], n))
             rows[..., below] = rows[..., below].gather(-1, order.squeeze(-1))
         diagonal = column[..., :1, :]
-        rest = _ops.div(column[..., 1:, :], torch.where(diagonal == 0, 1.0, diagonal), c)
+        rest = _ops.div(column[..., 1:, :], torch.where(_is_zero(diagonal), 1.0, diagonal), c)
         lu[..., below, j : j + 1] = torch.cat([diagonal, rest], -2)
         if j and j + 1 < n:
             sums = _ops.matmul(lu[..., j : j + 1, known], lu[..., known, right], False, False, c)
             lu[..., j : j + 1, right] = _ops.sub(lu[..., j : j + 1, right], sums, c)
     return lu, rows
+
+
+def _is_zero(x: Tensor) -> Tensor:
+    """By the bits: a comparison of floats takes a subnormal number for 0 where a thread flushes them."""
+    return (x.view(_INTEGERS[x.dtype]) << 1) == 0
 
 
 def _first_and(largest: Tensor, count: int) -> Tensor:
@@ -97,7 +108,7 @@ _op: Callable[..., tuple[Tensor, Tensor]] = composite(
     check=_check,
     fake=lambda A: (A.new_empty(A.shape), A.new_empty(A.shape[:-1], dtype=torch.int64)),
     gradients={"A": _to_A},
-    dtypes=Dtypes(supported=FLOATS),
+    dtypes=Dtypes(),
     family="lu",
 )
 
@@ -140,19 +151,19 @@ def check_info(op: str, info: Tensor) -> None:
 
 def info_of(lu: Tensor) -> Tensor:
     """0, or the index, from 1 on, of the first 0 on the diagonal of U."""
-    zero = lu.detach().diagonal(dim1=-2, dim2=-1) == 0
+    zero = _is_zero(lu.detach().diagonal(dim1=-2, dim2=-1))
     first = zero.cumsum(-1).eq(0).sum(-1) + 1
     return torch.where(zero.any(-1), first, 0).to(torch.int32)
 
 
 @computes("linalg_lu_factor_ex")
-@public("lu", page="generated/torch.linalg.lu_factor_ex")
+@public("lu", page="generated/torch.linalg.lu_factor_ex", uncached="functions that are cached compute it")
 def lu_factor_ex(
     A: Tensor, *, pivot: bool = True, check_errors: bool = False, contract: ContractLike = None
 ) -> Sequence[Tensor]:
-    """`lu_factor`, and whether all of U's diagonal is not 0: a named tuple `(LU, pivots, info)`, float32 or float64.
+    """`lu_factor`, and whether U has a 0 on its diagonal: a named tuple `(LU, pivots, info)`.
 
-    `info` is 0, or the index, from 1 on, of the first 0 on the diagonal.
+    Any floating-point dtype. `info` is 0, or the index, from 1 on, of the first 0 on the diagonal.
 
     Args:
         pivot: as in `lu_factor`.
@@ -168,9 +179,9 @@ def lu_factor_ex(
     return torch.return_types.linalg_lu_factor_ex((found, pivots_of(rows, min(A.shape[-2:])), info))  # type: ignore[attr-defined,no-any-return]
 
 
-@public("lu", page="generated/torch.linalg.lu_factor")
+@public("lu", page="generated/torch.linalg.lu_factor", uncached="functions that are cached compute it")
 def lu_factor(A: Tensor, *, pivot: bool = True, contract: ContractLike = None) -> Sequence[Tensor]:
-    """The factors of `A = P @ L @ U`, a named tuple `(LU, pivots)`, float32 or float64.
+    """The factors of `A = P @ L @ U`, a named tuple `(LU, pivots)`, any floating-point dtype.
 
     `(..., M, N) -> (..., M, N), (..., min(M, N))`. L, whose diagonal is 1, lies below U. Row i changed places with row
     `pivots[i] - 1`, int32.
@@ -218,13 +229,13 @@ def lu_unpack(
 ) -> Sequence[Tensor]:
     """P, L and U of what `lu_factor` gives, a named tuple `(P, L, U)`; what is not unpacked is empty.
 
-    `(..., M, N), (..., K) -> (..., M, M), (..., M, K), (..., K, N)`, float32 or float64.
+    `(..., M, N), (..., K) -> (..., M, M), (..., M, K), (..., K, N)`, any floating-point dtype.
 
     Raises:
         ShapeError: if `LU_data` has less than 2 dimensions, or `LU_pivots` not the shape that goes with it.
     """
     check_least_dim("lu_unpack", 2, LU_data=LU_data)
-    check_dtype("lu_unpack", FLOATS, LU_data=LU_data)
+    check_dtype("lu_unpack", ALL, LU_data=LU_data)
     _check_pivots("lu_unpack", LU_data, LU_pivots)
     nothing = LU_data.new_empty(0)
     matrix = _permutation(_rows(LU_pivots, LU_data.shape[-2]), LU_data) if unpack_pivots else nothing
@@ -239,7 +250,7 @@ def _check_pivots(op: str, found: Tensor, pivots: Tensor) -> None:
 
 @public("lu")
 def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor, *, contract: ContractLike = None) -> Tensor:
-    """The X with `A @ X = B` of what `lu_factor` gives of A, float32 or float64.
+    """The X with `A @ X = B` of what `lu_factor` gives of A, any floating-point dtype.
 
     `(..., N, K), (..., N, N), (..., N) -> (..., N, K)`; batches broadcast.
 
@@ -256,7 +267,7 @@ def _aten_lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, 
 
 def _by_factors(LU: Tensor, pivots: Tensor, B: Tensor, left: bool, adjoint: bool, contract: str) -> Tensor:
     check_least_dim("lu_solve", 2, LU_data=LU, b=B)
-    check_dtype("lu_solve", FLOATS, LU_data=LU)
+    check_dtype("lu_solve", ALL, LU_data=LU)
     check_size("lu_solve", "LU_data.shape[-1]", LU.shape[-1], LU.shape[-2], "LU_data.shape[-2]")
     side = -2 if left else -1
     check_size("lu_solve", f"b.shape[{side}]", B.shape[side], LU.shape[-1], "LU_data.shape[-1]")

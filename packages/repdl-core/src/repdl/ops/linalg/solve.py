@@ -9,13 +9,13 @@ from torch import Tensor
 
 from repdl.contract import ContractLike, contract_name
 from repdl.dtypes import Dtypes
-from repdl.errors import check, check_dtype, check_least_dim, check_size
+from repdl.errors import check, check_least_dim, check_size
 from repdl.ops.common import expand_to
 from repdl.ops.declare import public
-from repdl.ops.linalg.lu import FLOATS, check_info, factors, info_of, lu_factor_ex, pivots_of
+from repdl.ops.linalg.lu import check_info, factors, info_of, lu_factor_ex, pivots_of
 from repdl.ops.reduction.prod import prod
 from repdl.ops.reduction.sum import sum as sum_of
-from repdl.registry import autocast, composite, computes, functions as _ops
+from repdl.registry import FLOAT32_ON_CPU, autocast, composite, computes, functions as _ops
 from repdl.tensors.layout import broadcast_shapes
 
 __all__ = ["det", "inv", "inv_ex", "slogdet", "solve", "solve_ex"]
@@ -51,16 +51,17 @@ _op: Callable[..., tuple[Tensor, Tensor, Tensor]] = composite(
         "A": lambda to_B, X, contract: _ops.neg(_ops.matmul(to_B, X, False, True, contract)),
         "B": lambda g, A, contract: _op(A.mT, g, contract)[0],
     },
-    dtypes=Dtypes(supported=FLOATS),
+    dtypes=Dtypes(),
+    autocast=FLOAT32_ON_CPU,
     family="lu",
 )
 
 
-@public("lu", page="generated/torch.linalg.solve_ex")
+@public("lu", page="generated/torch.linalg.solve_ex", uncached="functions that are cached compute it")
 def solve_ex(
     A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False, contract: ContractLike = None
 ) -> Sequence[Tensor]:
-    """The X of `solve`, and whether A is invertible: a named tuple `(result, info)`, float32 or float64.
+    """The X of `solve`, and whether A is invertible: a named tuple `(result, info)`, any floating-point dtype.
 
     `info`, int32, is 0 for each matrix that is, else the index, from 1 on, of the first 0 on the diagonal of U.
 
@@ -98,9 +99,9 @@ def _solved(op: str, A: Tensor, B: Tensor, left: bool, contract: str) -> tuple[T
     return x.squeeze(-1) if vector else x if left else x.mT, found, rows
 
 
-@public("lu", page="generated/torch.linalg.solve")
+@public("lu", page="generated/torch.linalg.solve", uncached="functions that are cached compute it")
 def solve(A: Tensor, B: Tensor, *, left: bool = True, contract: ContractLike = None) -> Tensor:
-    """The X with `A @ X = B`, or `X @ A = B`, of an invertible A, float32 or float64.
+    """The X with `A @ X = B`, or `X @ A = B`, of an invertible A, any floating-point dtype.
 
     `(..., N, N), (..., N, K) -> (..., N, K)`, or `(..., N) -> (..., N)`; batches broadcast. B is a vector if it has one
     dimension, or the shape of A without its last one, as in torch.
@@ -127,9 +128,9 @@ def _aten_solve_ex(
 
 
 @computes("linalg_inv_ex")
-@public("lu", page="generated/torch.linalg.inv_ex")
+@public("lu", page="generated/torch.linalg.inv_ex", uncached="functions that are cached compute it")
 def inv_ex(A: Tensor, *, check_errors: bool = False, contract: ContractLike = None) -> Sequence[Tensor]:
-    """The inverse of A, and whether it is invertible: a named tuple `(inverse, info)`, float32 or float64.
+    """The inverse of A, and whether it is invertible: a named tuple `(inverse, info)`, any floating-point dtype.
 
     Args:
         check_errors: raise LinAlgError unless all of `info` is 0, as in `solve_ex`.
@@ -138,7 +139,6 @@ def inv_ex(A: Tensor, *, check_errors: bool = False, contract: ContractLike = No
         ShapeError: if A is not square.
     """
     _check_square("inv", A)
-    check_dtype("inv", FLOATS, A=A)
     identity = torch.eye(A.shape[-1], dtype=A.dtype, device=A.device)
     x, found, _ = _op(A, identity.expand_as(A), contract)
     info = info_of(found)
@@ -147,9 +147,9 @@ def inv_ex(A: Tensor, *, check_errors: bool = False, contract: ContractLike = No
     return torch.return_types.linalg_inv_ex((x, info))  # type: ignore[attr-defined,no-any-return]
 
 
-@public("lu", page="generated/torch.linalg.inv")
+@public("lu", page="generated/torch.linalg.inv", uncached="functions that are cached compute it")
 def inv(A: Tensor, *, contract: ContractLike = None) -> Tensor:
-    """The inverse of A: `solve` of the identity, float32 or float64. `(..., N, N) -> (..., N, N)`.
+    """The inverse of A: `solve` of the identity, any floating-point dtype. `(..., N, N) -> (..., N, N)`.
 
     Raises:
         ShapeError: if A is not square.
@@ -178,7 +178,7 @@ def _det(A: Tensor, contract: str) -> tuple[Tensor, Tensor, Tensor]:
 
 @public("lu", page="generated/torch.linalg.det")
 def det(A: Tensor, *, contract: ContractLike = None) -> Tensor:
-    """The determinant, float32 or float64: `(..., N, N) -> (...)`; the product of 1 or -1 and the diagonal of U.
+    """The determinant, any floating-point dtype: `(..., N, N) -> (...)`; the product of 1 or -1 and the diagonal of U.
 
     The derivative is that of the operations. That of a singular A is not finite.
 
@@ -186,7 +186,6 @@ def det(A: Tensor, *, contract: ContractLike = None) -> Tensor:
         ShapeError: if A is not square.
     """
     _check_square("det", A)
-    check_dtype("det", FLOATS, A=A)
     return _det(A, contract)[0]
 
 
@@ -205,12 +204,11 @@ def _slogdet(A: Tensor, contract: str) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 def slogdet(A: Tensor, *, contract: ContractLike = None) -> Sequence[Tensor]:
     """The sign of the determinant and the logarithm of its absolute value, a named tuple `(sign, logabsdet)`.
 
-    `(..., N, N) -> (...), (...)`, float32 or float64. Of a singular A 0 and -inf. The derivative is that of the
+    `(..., N, N) -> (...), (...)`, any floating-point dtype. Of a singular A 0 and -inf. The derivative is that of the
     operations.
 
     Raises:
         ShapeError: if A is not square.
     """
     _check_square("slogdet", A)
-    check_dtype("slogdet", FLOATS, A=A)
     return torch.return_types.linalg_slogdet(_slogdet(A, contract)[:2])  # type: ignore[attr-defined,no-any-return]
