@@ -140,6 +140,26 @@ def test_solve__of_a_singular_matrix() -> None:
         torch.linalg.inv(ones)
 
 
+@pytest.mark.skipif(not torch.set_flush_denormal(False), reason="this processor flushes no subnormal numbers")
+def test_lu__derivatives_where_a_thread_flushes_subnormal_numbers() -> None:
+    a = torch.eye(3)
+    a[2, 1] = 2.0**-130
+    a.requires_grad_()
+    grad = torch.zeros(3, 3)
+    grad[2, 0] = 2.0**30
+    found = []
+    for flush in (False, True):
+        torch.set_flush_denormal(flush)
+        try:
+            factors = ops.lu_factor(a)[0]
+            found.append((factors.detach(), *torch.autograd.grad(factors, a, grad)))
+        finally:
+            torch.set_flush_denormal(False)
+    assert found[0][0][2, 1] == 2.0**-130
+    for usual, flushed in zip(*found):
+        assert_same_bits(usual, flushed)
+
+
 def test_lu__rejects() -> None:
     a, b = torch.eye(3), torch.ones(2, 1)
     pivots = torch.tensor([1, 2, 3], dtype=torch.int32)

@@ -36,7 +36,7 @@ def _check(A: Tensor) -> None:
 
 @autocast.without
 def factors(a: Tensor, pivot: bool, c: str) -> tuple[Tensor, Tensor]:
-    """L without its diagonal below U, and the row of A that each of their rows is."""
+    """LU, which is L without its diagonal below U, and which row of A each row of them is."""
     (m, n), lu = a.shape[-2:], a.clone(memory_format=torch.contiguous_format)
     rows = torch.arange(m, device=a.device).expand(a.shape[:-1]).contiguous()
     for j in range(min(m, n)):
@@ -73,7 +73,7 @@ def _to_A(g: Tensor, LU: Tensor, rows: Tensor, contract: str) -> Tensor:
     k = min(LU.shape[-2:])
     first, wide, tall = LU[..., :k, :k], LU[..., :k, k:], LU[..., k:, :k]
     g_first, g_wide, g_tall = g[..., :k, :k], g[..., :k, k:], g[..., k:, :k]
-    unit = first.tril(-1) + torch.eye(k, dtype=LU.dtype, device=LU.device)  # data: the diagonal is 0 and becomes 1
+    unit, _ = _apart(first)
     low = _ops.matmul(unit, g_first.tril(-1), True, False, contract)
     up = _ops.matmul(g_first.triu(), first.triu(), False, True, contract)
     if wide.shape[-1]:
