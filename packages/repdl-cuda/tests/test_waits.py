@@ -28,11 +28,11 @@ EMULATED = "cuda-emulated" in repdl.backends() and not repdl.backends()["cuda-em
 emulated = pytest.mark.skipif(not EMULATED, reason="built without the emulated kernels")
 
 READERS = {
+    "_info.check_info": "of a tensor on the host",
     "index.check_index": "of a tensor on the host",
     "position.check_place": "a position is on the host",
     "scalar.item": "what asks for a number",
     "amax.aminmax": "the type of its result",
-    "cholesky._check_info": "of a tensor on the host",
     "cov._weights": "of a tensor on the host",
     "ctc_loss._padded": "of lengths on the host; on a device their largest is a size, as torch's",
     "distributions.check_within": "of a tensor on the host",
@@ -45,7 +45,6 @@ READERS = {
     "likelihoods._check_probabilities": "of a tensor on the host",
     "likelihoods._check_variance": "of a tensor on the host",
     "lstsq._solved": "of a tensor on the host",
-    "lu.check_info": "of a tensor on the host",
     "lstsq._told": "the same, for the error",
     "scatter.bincount": "the largest is a size, as torch's",
     "products.tensordot": "dims are the caller's, and sizes depend on them",

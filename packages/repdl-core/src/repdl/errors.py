@@ -191,6 +191,13 @@ def check_least_dim(op: str, least: int, shape: str = "", /, **tensors: torch.Te
             raise ShapeError(f"{op}: {name}.dim() is {tensor.dim()}, expected {least} or more{shape and ' ' + shape}")
 
 
+def check_square(op: str, **matrix: torch.Tensor) -> None:
+    """Raise ShapeError unless a tensor, given by its name, is a square matrix, or a batch of them."""
+    check_least_dim(op, 2, **matrix)
+    for name, tensor in matrix.items():
+        check_size(op, f"{name}.shape[-1]", tensor.shape[-1], tensor.shape[-2], f"{name}.shape[-2]")
+
+
 def check_broadcasts_to(op: str, shape: Sequence[int], **tensors: torch.Tensor | None) -> None:
     """Raise unless each tensor (None is skipped) broadcasts to `shape`."""
     for name, tensor in tensors.items():

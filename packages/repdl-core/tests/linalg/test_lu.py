@@ -130,11 +130,11 @@ def test_solve__of_a_singular_matrix() -> None:
             assert_same_bits(ours, theirs)
         assert ops.inv_ex(a).info.tolist() == torch.linalg.inv_ex(a).info.tolist()
         assert ops.solve_ex(a, a).info.tolist() == torch.linalg.solve_ex(a, a).info.tolist()
-    wrong = r"solve: A\[0\] is singular, expected an invertible matrix: U\[1, 1\] is 0"
+    wrong = r"solve: A\[0\] is not invertible: U\[1, 1\] is 0, expected"
     with pytest.raises(LinAlgError, match=wrong):
         ops.solve(ones, ones)
     for call in (lambda: ops.inv(ones), lambda: ops.lu_factor(zeros), lambda: ops.inv_ex(zeros, check_errors=True)):
-        with pytest.raises(torch.linalg.LinAlgError, match="singular"):
+        with pytest.raises(torch.linalg.LinAlgError, match="not invertible"):
             call()
     with repdl.enabled(), pytest.raises(torch.linalg.LinAlgError, match="singular"):
         torch.linalg.inv(ones)

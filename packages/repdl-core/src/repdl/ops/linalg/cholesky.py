@@ -9,24 +9,23 @@ from torch import Tensor
 
 from repdl.contract import ContractLike
 from repdl.dtypes import Dtypes
-from repdl.errors import LinAlgError, check_least_dim, check_size
+from repdl.errors import check_least_dim, check_size, check_square
 from repdl.ops.common.arithmetic import add, mul
 from repdl.ops.declare import public
+from repdl.ops.linalg._info import check_info, info_of
 from repdl.ops.linalg.solve_triangular import solve_triangular
 from repdl.registry import FLOAT32_ON_CPU, autocast, composite, computes, functions as _ops
-from repdl.tensors.values import assert_on_device, has_values
 
 __all__ = ["cholesky", "cholesky_ex", "cholesky_inverse", "cholesky_solve"]
 
-
-def _check_square(op: str, **matrix: Tensor) -> None:
-    check_least_dim(op, 2, **matrix)
-    ((name, tensor),) = matrix.items()
-    check_size(op, f"{name}.shape[-1]", tensor.shape[-1], tensor.shape[-2], f"{name}.shape[-2]")
+_FOUND = (
+    "element {index} of the diagonal of L is not greater than 0; add a small multiple of the identity to A, or take "
+    "cholesky_ex, which gives info"
+)
 
 
 def _check(A: Tensor) -> None:
-    _check_square("cholesky", A=A)
+    check_square("cholesky", A=A)
 
 
 @autocast.without
@@ -101,23 +100,10 @@ def cholesky_ex(
     _check(A)
     factor = _op(A.mT, contract).mT if upper else _op(A, contract)
     failed = ~(_ops.sign(factor.detach().diagonal(dim1=-2, dim2=-1)) > 0)
-    first = failed.cumsum(-1).eq(0).sum(-1) + 1
-    info = torch.where(failed.any(-1), first, 0).to(torch.int32)
+    info = info_of(failed)
     if check_errors:
-        _check_info(info)
+        check_info("cholesky", info, "positive-definite", _FOUND)
     return torch.return_types.linalg_cholesky_ex((factor, info))  # type: ignore[attr-defined,no-any-return]
-
-
-def _check_info(info: Tensor) -> None:
-    if assert_on_device("cholesky", info, lambda info: info == 0, "A is not positive-definite") or not has_values(info):
-        return
-    if wrong := info.nonzero().tolist():
-        at = wrong[0]
-        order = int(info[tuple(at)])
-        raise LinAlgError(
-            f"cholesky: A{at or ''} is not positive-definite: element {order - 1} of the diagonal of L is not greater "
-            "than 0; add a small multiple of the identity to A, or take cholesky_ex, which gives info"
-        )
 
 
 @computes("cholesky_solve", renamed={"self": "input"})
@@ -133,7 +119,7 @@ def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False, *, contra
     Raises:
         ShapeError: if the factor is not square, or shapes do not fit together.
     """
-    _check_square("cholesky_solve", input2=input2)
+    check_square("cholesky_solve", input2=input2)
     check_least_dim("cholesky_solve", 2, input=input)
     check_size("cholesky_solve", "input.shape[-2]", input.shape[-2], input2.shape[-1], "input2.shape[-1]")
     first = solve_triangular(input2.mT if upper else input2, input, upper=False, contract=contract)
@@ -153,6 +139,6 @@ def cholesky_inverse(input: Tensor, upper: bool = False, *, contract: ContractLi
     Raises:
         ShapeError: if the factor is not square.
     """
-    _check_square("cholesky_inverse", input=input)
+    check_square("cholesky_inverse", input=input)
     identity = torch.eye(input.shape[-1], dtype=input.dtype, device=input.device)
     return cholesky_solve(identity, input, upper, contract=contract)

@@ -9,15 +9,15 @@ from torch import Tensor
 
 from repdl.contract import ContractLike, contract_name
 from repdl.dtypes import ALL, Dtypes
-from repdl.errors import LinAlgError, check_dtype, check_least_dim, check_size
+from repdl.errors import check_dtype, check_least_dim, check_size, check_square
 from repdl.ops.common import expand_to
 from repdl.ops.common.arithmetic import sub
 from repdl.ops.declare import public
 from repdl.ops.indexing.gather import gather
+from repdl.ops.linalg._info import check_info, info_of
 from repdl.ops.linalg.solve_triangular import solve_triangular
 from repdl.registry import autocast, composite, computes, functions as _ops
 from repdl.tensors.layout import broadcast_shapes
-from repdl.tensors.values import assert_on_device, has_values
 
 __all__ = ["lu_factor", "lu_factor_ex", "lu_solve", "lu_unpack"]
 
@@ -139,21 +139,13 @@ def _rows(pivots: Tensor, m: int) -> Tensor:
     return rows
 
 
-def check_info(op: str, info: Tensor) -> None:
-    """Raise unless each `info` is 0, that is, each matrix is invertible."""
-    if assert_on_device(op, info, lambda info: info == 0, "A is singular") or not has_values(info):
-        return
-    if wrong := info.nonzero().tolist():
-        at = wrong[0]
-        index = int(info[tuple(at)]) - 1
-        raise LinAlgError(f"{op}: A{at or ''} is singular, expected an invertible matrix: U[{index}, {index}] is 0")
+def check_invertible(op: str, info: Tensor) -> None:
+    check_info(op, info, "invertible", "U[{index}, {index}] is 0, expected another number")
 
 
-def info_of(lu: Tensor) -> Tensor:
+def info_of_factors(lu: Tensor) -> Tensor:
     """0, or the index, from 1 on, of the first 0 on the diagonal of U."""
-    zero = _is_zero(lu.detach().diagonal(dim1=-2, dim2=-1))
-    first = zero.cumsum(-1).eq(0).sum(-1) + 1
-    return torch.where(zero.any(-1), first, 0).to(torch.int32)
+    return info_of(_is_zero(lu.detach().diagonal(dim1=-2, dim2=-1)))
 
 
 @computes("linalg_lu_factor_ex")
@@ -173,9 +165,9 @@ def lu_factor_ex(
         ShapeError: if A has less than 2 dimensions.
     """
     found, rows = _op(A, pivot, contract)
-    info = info_of(found)
+    info = info_of_factors(found)
     if check_errors:
-        check_info("lu_factor_ex", info)
+        check_invertible("lu_factor_ex", info)
     return torch.return_types.linalg_lu_factor_ex((found, pivots_of(rows, min(A.shape[-2:])), info))  # type: ignore[attr-defined,no-any-return]
 
 
@@ -194,7 +186,7 @@ def lu_factor(A: Tensor, *, pivot: bool = True, contract: ContractLike = None) -
         LinAlgError: if U has a 0 on its diagonal.
     """
     found, pivots, info = lu_factor_ex(A, pivot=pivot, contract=contract)
-    check_info("lu_factor", info)
+    check_invertible("lu_factor", info)
     return torch.return_types.linalg_lu_factor((found, pivots))  # type: ignore[attr-defined,no-any-return]
 
 
@@ -268,7 +260,7 @@ def _aten_lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, 
 def _by_factors(LU: Tensor, pivots: Tensor, B: Tensor, left: bool, adjoint: bool, contract: str) -> Tensor:
     check_least_dim("lu_solve", 2, LU_data=LU, b=B)
     check_dtype("lu_solve", ALL, LU_data=LU)
-    check_size("lu_solve", "LU_data.shape[-1]", LU.shape[-1], LU.shape[-2], "LU_data.shape[-2]")
+    check_square("lu_solve", LU_data=LU)
     side = -2 if left else -1
     check_size("lu_solve", f"b.shape[{side}]", B.shape[side], LU.shape[-1], "LU_data.shape[-1]")
     _check_pivots("lu_solve", LU, pivots)

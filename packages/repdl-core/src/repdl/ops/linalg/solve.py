@@ -9,10 +9,10 @@ from torch import Tensor
 
 from repdl.contract import ContractLike, contract_name
 from repdl.dtypes import Dtypes
-from repdl.errors import check, check_least_dim, check_size
-from repdl.ops.common import expand_to
+from repdl.errors import check, check_least_dim, check_size, check_square
+from repdl.ops.common import sum_to
 from repdl.ops.declare import public
-from repdl.ops.linalg.lu import check_info, factors, info_of, lu_factor_ex, pivots_of
+from repdl.ops.linalg.lu import check_invertible, factors, info_of_factors, lu_factor_ex, pivots_of
 from repdl.ops.reduction.prod import prod
 from repdl.ops.reduction.sum import sum as sum_of
 from repdl.registry import FLOAT32_ON_CPU, autocast, composite, computes, functions as _ops
@@ -22,22 +22,23 @@ __all__ = ["det", "inv", "inv_ex", "slogdet", "solve", "solve_ex"]
 
 
 def _check(A: Tensor, B: Tensor) -> None:
-    check_least_dim("solve", 2, A=A, B=B)
-    _check_square("solve", A)
+    check_square("solve", A=A)
+    check_least_dim("solve", 2, B=B)
     check_size("solve", "B.shape[-2]", B.shape[-2], A.shape[-1], "A.shape[-1]")
-    check_size("solve", "B.shape[:-2]", B.shape[:-2], A.shape[:-2], "A.shape[:-2]")
+    broadcast_shapes(A.shape[:-2], B.shape[:-2])
 
 
-def _check_square(op: str, A: Tensor) -> None:
-    check_least_dim(op, 2, A=A)
-    check_size(op, "A.shape[-1]", A.shape[-1], A.shape[-2], "A.shape[-2]")
+def _shape(A: Tensor, B: Tensor) -> torch.Size:
+    return torch.Size((*broadcast_shapes(A.shape[:-2], B.shape[:-2]), *B.shape[-2:]))
 
 
 @autocast.without
 def _formula(a: Tensor, b: Tensor, c: str) -> tuple[Tensor, Tensor, Tensor]:
     found, rows = factors(a, True, c)
-    x = _ops.solve_triangular(found, b.gather(-2, rows.unsqueeze(-1).expand(b.shape)), False, True, c)
-    return _ops.solve_triangular(found, x, True, False, c), found, rows
+    shape = _shape(a, b)
+    b, lu = b.expand(shape).gather(-2, rows.unsqueeze(-1).expand(shape)), found.expand(*shape[:-2], *found.shape[-2:])
+    x = _ops.solve_triangular(lu, b, False, True, c)
+    return _ops.solve_triangular(lu, x, True, False, c), found, rows
 
 
 _op: Callable[..., tuple[Tensor, Tensor, Tensor]] = composite(
@@ -46,10 +47,13 @@ _op: Callable[..., tuple[Tensor, Tensor, Tensor]] = composite(
     _formula,
     calls=("div", "matmul", "max_dim", "solve_triangular", "sub"),
     check=_check,
-    fake=lambda A, B: (B.new_empty(B.shape), A.new_empty(A.shape), A.new_empty(A.shape[:-1], dtype=torch.int64)),
+    fake=lambda A, B: (B.new_empty(_shape(A, B)), A.new_empty(A.shape), A.new_empty(A.shape[:-1], dtype=torch.int64)),
     gradients={
-        "A": lambda to_B, X, contract: _ops.neg(_ops.matmul(to_B, X, False, True, contract)),
-        "B": lambda g, A, contract: _op(A.mT, g, contract)[0],
+        "each": lambda g, A, contract: _op(A.mT, g, contract)[0],
+        "A": lambda each, X, A_shape, contract: sum_to(
+            _ops.neg(_ops.matmul(each, X, False, True, contract)), A_shape, contract
+        ),
+        "B": lambda each, B_shape, contract: sum_to(each, B_shape, contract),
     },
     dtypes=Dtypes(),
     autocast=FLOAT32_ON_CPU,
@@ -73,15 +77,15 @@ def solve_ex(
         ShapeError: if A is not square, or shapes do not fit together.
     """
     x, found, _ = _solved("solve", A, B, left, contract)
-    info = info_of(found)
+    info = info_of_factors(found)
     if check_errors:
-        check_info("solve", info)
+        check_invertible("solve", info)
     return torch.return_types.linalg_solve_ex((x, info))  # type: ignore[attr-defined,no-any-return]
 
 
 def _solved(op: str, A: Tensor, B: Tensor, left: bool, contract: str) -> tuple[Tensor, Tensor, Tensor]:
     """X, and the factors of A, or of its transpose where A is right of X."""
-    _check_square(op, A)
+    check_square(op, A=A)
     vector = B.dim() == 1 or (B.dim() == A.dim() - 1 and B.shape == A.shape[:-1])
     check(op, left or not vector, lambda: f"left is False and B has shape {tuple(B.shape)}, expected matrices")
     b = B.unsqueeze(-1) if vector else B
@@ -89,14 +93,8 @@ def _solved(op: str, A: Tensor, B: Tensor, left: bool, contract: str) -> tuple[T
     side = -2 if left else -1
     check_size(op, f"B.shape[{side + vector}]", b.shape[side], A.shape[-1], "A.shape[-1]")
     a, b = (A, b) if left else (A.mT, b.mT)
-    batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    x, found, rows = _op(*(expand_to(t, (*batch, *t.shape[-2:]), contract) for t in (a, b)), contract)
-    for d, size in enumerate(batch):  # factors have the batch of A, without what was repeated
-        own = d - len(batch) + A.dim() - 2
-        if own < 0 or A.shape[own] == 1:
-            found, rows = (t.narrow(d, 0, min(1, size)) for t in (found, rows))
-    found, rows = found.reshape(A.shape).detach(), rows.reshape(A.shape[:-1])
-    return x.squeeze(-1) if vector else x if left else x.mT, found, rows
+    x, found, rows = _op(a, b, contract)
+    return x.squeeze(-1) if vector else x if left else x.mT, found.detach(), rows
 
 
 @public("lu", page="generated/torch.linalg.solve", uncached="functions that are cached compute it")
@@ -121,9 +119,9 @@ def _aten_solve_ex(
     A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     x, found, rows = _solved("solve", A, B, left, contract_name(None))
-    info = info_of(found)
+    info = info_of_factors(found)
     if check_errors:
-        check_info("solve", info)
+        check_invertible("solve", info)
     return x, found, pivots_of(rows, A.shape[-1]), info
 
 
@@ -138,12 +136,12 @@ def inv_ex(A: Tensor, *, check_errors: bool = False, contract: ContractLike = No
     Raises:
         ShapeError: if A is not square.
     """
-    _check_square("inv", A)
+    check_square("inv", A=A)
     identity = torch.eye(A.shape[-1], dtype=A.dtype, device=A.device)
     x, found, _ = _op(A, identity.expand_as(A), contract)
-    info = info_of(found)
+    info = info_of_factors(found)
     if check_errors:
-        check_info("inv", info)
+        check_invertible("inv", info)
     return torch.return_types.linalg_inv_ex((x, info))  # type: ignore[attr-defined,no-any-return]
 
 
@@ -185,7 +183,7 @@ def det(A: Tensor, *, contract: ContractLike = None) -> Tensor:
     Raises:
         ShapeError: if A is not square.
     """
-    _check_square("det", A)
+    check_square("det", A=A)
     return _det(A, contract)[0]
 
 
@@ -210,5 +208,5 @@ def slogdet(A: Tensor, *, contract: ContractLike = None) -> Sequence[Tensor]:
     Raises:
         ShapeError: if A is not square.
     """
-    _check_square("slogdet", A)
+    check_square("slogdet", A=A)
     return torch.return_types.linalg_slogdet(_slogdet(A, contract)[:2])  # type: ignore[attr-defined,no-any-return]

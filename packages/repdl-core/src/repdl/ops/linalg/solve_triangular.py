@@ -8,7 +8,7 @@ from torch import Tensor
 
 from repdl.contract import ContractLike
 from repdl.dtypes import Dtypes
-from repdl.errors import check_least_dim, check_size
+from repdl.errors import check_least_dim, check_size, check_square
 from repdl.ops.common import expand_to
 from repdl.ops.declare import public
 from repdl.registry import autocast, composite, computes, functions as _ops
@@ -20,8 +20,8 @@ _OP = "solve_triangular"
 
 
 def _check(A: Tensor, B: Tensor) -> None:
-    check_least_dim(_OP, 2, A=A, B=B)
-    check_size(_OP, "A.shape[-1]", A.shape[-1], A.shape[-2], "A.shape[-2]")
+    check_square(_OP, A=A)
+    check_least_dim(_OP, 2, B=B)
     check_size(_OP, "B.shape[-2]", B.shape[-2], A.shape[-1], "A.shape[-1]")
     check_size(_OP, "B.shape[:-2]", B.shape[:-2], A.shape[:-2], "A.shape[:-2]")
 
@@ -76,8 +76,8 @@ def solve_triangular(
     Raises:
         ShapeError: if A is not square, or shapes do not fit together.
     """
-    check_least_dim(_OP, 2, A=A, B=B)
-    check_size(_OP, "A.shape[-1]", A.shape[-1], A.shape[-2], "A.shape[-2]")
+    check_square(_OP, A=A)
+    check_least_dim(_OP, 2, B=B)
     side = -2 if left else -1
     check_size(_OP, f"B.shape[{side}]", B.shape[side], A.shape[-1], "A.shape[-1]")
     batch = broadcast_shapes(A.shape[:-2], B.shape[:-2])
