@@ -111,6 +111,13 @@ def test_packages__the_conda_recipe_needs_the_same(name: str) -> None:
             assert f"{'pytorch' if plain == 'torch' else plain} {bound}" in line, (requirement, line)
 
 
+def test_packages__actions_are_pinned() -> None:
+    """By the hash of a commit, since a tag can be moved, with its version beside it."""
+    workflows = list((ROOT / ".github/workflows").glob("*.yml"))
+    used = [use for path in workflows for use in re.findall(r"uses: (.*)", path.read_text())]
+    assert used and all(re.fullmatch(r"[\w./-]+@[0-9a-f]{40}  # v\d+\.\d+\.\d+", use) for use in used), used
+
+
 def test_packages__the_changelog_begins_with_this_version() -> None:
     first, bits = re.findall(r"^##+ (.*)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)[:2]
     assert re.fullmatch(rf"{re.escape(repdl.__version__)}, (unreleased|\d{{4}}-\d\d-\d\d)", first), first
