@@ -1,18 +1,32 @@
 // The Python module of one ISA: its table of kernels.
-#include <pybind11/pybind11.h>
-
-#include "base/openmp.hpp"
 #include "base/routes.hpp"
 #include "repdl/python.hpp"
 
-PYBIND11_MODULE(REPDL_MODULE, module) {
-  if (!repdl::python::add_table(module.ptr())) throw pybind11::error_already_set();
-  module.def("thread_team", [] { return repdl::cpu::openmp().parallel ? repdl::cpu::openmp().name : "repdl-cpu"; });
+#define REPDL_INIT_OF(name) PyInit_##name
+#define REPDL_INIT(name) REPDL_INIT_OF(name)
+
 #if defined(REPDL_COUNT_ROUTES)
-  module.def("routes", [] {
-    pybind11::dict taken;
-    for (const auto& [name, count] : repdl::cpu::routes()) taken[name.c_str()] = count.load();
-    return taken;
-  });
+namespace {
+
+// routes(): how often each was taken
+PyObject* count_routes(PyObject*, PyObject*) {
+  using namespace repdl::python;
+  Ref taken(PyDict_New());
+  for (const auto& [name, count] : repdl::cpu::routes()) {
+    const Ref number(PyLong_FromLongLong(count.load()));
+    if (!taken || !number || PyDict_SetItemString(taken.get(), name.c_str(), number.get()) != 0) return nullptr;
+  }
+  return taken.release();
+}
+
+}  // namespace
 #endif
+
+PyMODINIT_FUNC REPDL_INIT(REPDL_MODULE)() {
+  PyObject* module = repdl::python::make_module(REPDL_TEXT(REPDL_MODULE));
+#if defined(REPDL_COUNT_ROUTES)
+  static PyMethodDef functions[] = {{"routes", count_routes, METH_NOARGS, nullptr}, {}};
+  if (module != nullptr && PyModule_AddFunctions(module, functions) != 0) return nullptr;
+#endif
+  return module;
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from repdl.registry.backend import Backend
-from repdl_cpu import __version__
+from repdl_cpu import __version__, _machine
 from repdl_cpu._native import NATIVE
 from repdl_cpu.isa import get_isa, native, supported_isas
 
@@ -19,6 +19,6 @@ backend = Backend(
         "version": __version__,
         "isa": get_isa(),
         "supported": " ".join(supported_isas()),
-        "team": native().thread_team(),
+        "team": _machine.thread_team(),
     },
 )

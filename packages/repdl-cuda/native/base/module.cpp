@@ -9,7 +9,7 @@
 #include "emulation.hpp"
 #endif
 
-PYBIND11_MODULE(REPDL_MODULE, module) {
+PYBIND11_MODULE(REPDL_MODULE, module, pybind11::mod_gil_not_used()) {
   module.def("no_device", repdl::cuda::no_device);
   if (!repdl::python::add_table(module.ptr())) throw pybind11::error_already_set();
 #if defined(REPDL_EMULATED)

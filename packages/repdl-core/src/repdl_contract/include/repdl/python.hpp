@@ -21,7 +21,7 @@ namespace repdl::python {
       const Ref key = checked(Py_BuildValue("(ss)", kernel.op, name_of(kernel.dtype)));
       if (PyDict_SetItem(table.get(), key.get(), object.get()) != 0) throw PythonError{};
     }
-    return PyModule_AddObjectRef(module, "kernels", table.get()) == 0;
+    return needs_no_gil(module) && PyModule_AddObjectRef(module, "kernels", table.get()) == 0;
   };
   return guarded(add, false);
 }

@@ -154,7 +154,7 @@ class Arguments {
 
   Argument list(PyObject* object) {
     if (PyList_GET_SIZE(object) == 0) return {};
-    if (PyLong_Check(PyList_GET_ITEM(object, 0))) {
+    if (PyLong_Check(item(object, 0))) {
       std::vector<std::int64_t>& all = integers_.emplace_back();
       for (Py_ssize_t i = 0; i < PyList_GET_SIZE(object); ++i) all.push_back(integer(item(object, i)));
       return Ints{all.data(), all.size()};
@@ -164,7 +164,7 @@ class Arguments {
     return Tensors{all.data(), all.size()};
   }
 
-  PyObject* item(PyObject* list, Py_ssize_t i) { return listed_.emplace_back(owned(PyList_GET_ITEM(list, i))).get(); }
+  PyObject* item(PyObject* list, Py_ssize_t i) { return listed_.emplace_back(item_of(list, i)).get(); }
 
   Tensor tensor(PyObject* object) {
     const Torch& torch = Torch::get();

@@ -4,9 +4,14 @@
 // recorded. All others are calls of the function, which raises all errors.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
+#include <memory>
+#include <tuple>
 #include <unordered_map>
+#include <utility>
 
+#include "repdl/python/mutex.hpp"
 #include "repdl/python/recording_type.hpp"
 
 #pragma GCC visibility push(hidden)
@@ -35,6 +40,7 @@ struct CallObject {
   bool variable_scalars, takes_gradients;
   Entries* entries;
   std::size_t words;  // of all signatures
+  Mutex mutex;        // of the function, the generation and the entries
 };
 
 // Whether this thread records a call.
@@ -52,14 +58,22 @@ class Recorder {
   ~Recorder() { is_recording_call() = false; }
 };
 
-// Removes all entries first and releases them then: that may run other threads, which look here.
-inline void clear(CallObject& call) {
+// All entries, of which there are none then. Whoever takes them drops them after the lock: that may run other threads.
+inline std::unique_ptr<Entries> take_entries(CallObject& call) {
+  auto none = std::make_unique<Entries>();
   call.words = 0;
-  const Entries released = std::exchange(*call.entries, {});
+  return std::unique_ptr<Entries>(std::exchange(call.entries, none.release()));
 }
 
-// The entry of a signature, made if there is none.
-inline Entry& entry_of(CallObject& call, const Signature& signature) {
+inline void clear(CallObject& call) {
+  Entries released;
+  const Locked locked(call.mutex);
+  call.words = 0;
+  released.swap(*call.entries);
+}
+
+// The entry of a signature, made if there is none. The call is locked; `released` is dropped after that.
+inline Entry& entry_of(CallObject& call, const Signature& signature, std::unique_ptr<Entries>& released) {
   // Of a program whose sizes never repeat; all go, as none is known to be needed.
   constexpr std::size_t most = 4096, most_words = std::size_t{1} << 22;
   const std::uint64_t hash = signature.hash();
@@ -67,33 +81,50 @@ inline Entry& entry_of(CallObject& call, const Signature& signature) {
   for (; entry != last; ++entry)
     if (std::equal(signature.begin(), signature.end(), entry->second.signature.begin(), entry->second.signature.end()))
       return entry->second;
-  if (call.entries->size() >= most || call.words >= most_words) clear(call);
+  if (call.entries->size() >= most || call.words >= most_words) released = take_entries(call);
   call.words += static_cast<std::size_t>(signature.end() - signature.begin());
   return call.entries->emplace(hash, Entry{{signature.begin(), signature.end()}, Entry::State::is_new, Ref()})->second;
+}
+
+// What is known of a signature, and its recording if there is one. Of a new one a call is known from now on.
+inline std::pair<Entry::State, Ref> look_up(CallObject& call, const Signature& signature) {
+  std::unique_ptr<Entries> released;
+  const Locked locked(call.mutex);
+  Entry& entry = entry_of(call, signature, released);
+  const Entry::State state = entry.state;
+  if (state == Entry::State::is_new) entry.state = Entry::State::called_once;
+  return {state, state == Entry::State::recorded ? owned(entry.recording.get()) : Ref()};
 }
 
 // Clears the entries of another generation. False while there is none: no recording holds then.
 inline bool has_generation(CallObject& call) {
   if (PyList_GET_SIZE(call.cell) == 0)
     raise(PyExc_RuntimeError, "Call: its list of a generation is empty, expected one item");
-  PyObject* now = PyList_GET_ITEM(call.cell, 0);
-  if (now == Py_None) return false;
-  if (now != call.generation) {
-    Py_INCREF(now);
-    Py_XSETREF(call.generation, now);
-    clear(call);
+  Ref now = item_of(call.cell, 0);
+  if (now.get() == Py_None) return false;
+  std::unique_ptr<Entries> released;
+  const Locked locked(call.mutex);
+  if (now.get() != call.generation) {
+    released = take_entries(call);
+    now = Ref(std::exchange(call.generation, now.release()));
   }
   return true;
 }
 
 // Whether shortcuts are taken now.
-inline bool& shortcuts_allowed() {
-  static bool allowed = false;
+inline std::atomic<bool>& shortcuts_allowed() {
+  static std::atomic<bool> allowed{false};
   return allowed;
 }
 
+// The function of a call, which may be set meanwhile.
+inline Ref function_of(CallObject& call) {
+  const Locked locked(call.mutex);
+  return owned(call.function);
+}
+
 // Calls record(function, arguments, named, differentiates, variable_scalars), which returns an `Outcome`.
-inline Ref call_record(const CallObject& call, const Signature& signature, PyObject* const* given, Py_ssize_t count,
+inline Ref call_record(CallObject& call, const Signature& signature, PyObject* const* given, Py_ssize_t count,
                        PyObject* names) {
   const Ref arguments = checked(PyTuple_New(count)), named = checked(PyDict_New());
   for (Py_ssize_t i = 0; i < count; ++i) {
@@ -102,16 +133,33 @@ inline Ref call_record(const CallObject& call, const Signature& signature, PyObj
   }
   for (Py_ssize_t i = 0; names != nullptr && i < PyTuple_GET_SIZE(names); ++i)
     if (PyDict_SetItem(named.get(), PyTuple_GET_ITEM(names, i), given[count + i]) != 0) throw PythonError{};
+  const Ref function = function_of(call);
   const Recorder recorder;
-  return checked(PyObject_CallFunctionObjArgs(call.record, call.function, arguments.get(), named.get(),
+  return checked(PyObject_CallFunctionObjArgs(call.record, function.get(), arguments.get(), named.get(),
                                               signature.differentiates() ? Py_True : Py_False,
                                               signature.has_variable_scalars() ? Py_True : Py_False, nullptr));
+}
+
+// Keeps what was recorded of a signature in a generation, if that is the current one.
+inline void store(CallObject& call, const Signature& signature, PyObject* generation, Entry::State state,
+                  Ref& recording) {
+  if (!has_generation(call)) return;
+  std::unique_ptr<Entries> released;
+  const Locked locked(call.mutex);
+  if (call.generation != generation) return;
+  Entry& entry = entry_of(call, signature, released);
+  entry.state = state;
+  std::swap(entry.recording, recording);
 }
 
 // The result of a call that is recorded.
 inline Ref record_call(CallObject& call, const Signature& signature, PyObject* const* given, Py_ssize_t count,
                        PyObject* names) {
-  const Ref before = owned(call.generation);  // owned, so that no later one has its address
+  const auto generation = [&] {
+    const Locked locked(call.mutex);
+    return owned(call.generation);
+  };
+  const Ref before = generation();  // owned, so that no later one has its address
   const Ref object = call_record(call, signature, given, count, names);
   const Fields outcome(object.get(), "what records a call");
   Ref result = outcome.get("result"), recording = outcome.get("recording");
@@ -122,11 +170,7 @@ inline Ref record_call(CallObject& call, const Signature& signature, PyObject* c
   } else if (outcome.flag("needs_scalars") && signature.has_variable_scalars()) {
     state = Entry::State::needs_scalars;
   }
-  if (has_generation(call) && call.generation == before.get()) {
-    Entry& entry = entry_of(call, signature);
-    entry.state = state;
-    std::swap(entry.recording, recording);
-  }
+  store(call, signature, before.get(), state, recording);
   return result;
 }
 
@@ -173,25 +217,18 @@ inline Ref call_cached(CallObject& call, PyObject* const* given, Py_ssize_t coun
   if (!call.takes_gradients && signature.differentiates()) return Ref();
   // A derivative depends on the values of scalars.
   if (call.variable_scalars && signature.differentiates() && !read(signature, given, count, names, false)) return Ref();
-  Entry* entry = &entry_of(call, signature);
-  if (entry->state == Entry::State::needs_scalars) {
+  auto [state, recording] = look_up(call, signature);
+  if (state == Entry::State::needs_scalars) {
     if (!read(signature, given, count, names, false)) return Ref();
-    entry = &entry_of(call, signature);
+    std::tie(state, recording) = look_up(call, signature);
   }
-  switch (entry->state) {
-    case Entry::State::is_new: entry->state = Entry::State::called_once; return Ref();
-    case Entry::State::called_once: return record_call(call, signature, given, count, names);
-    case Entry::State::recorded: {
-      const Ref recording = owned(entry->recording.get());  // another thread may clear the entries meanwhile
-      return replay(recording.get(), signature);
-    }
-    default: return Ref();
-  }
+  if (state == Entry::State::recorded) return replay(recording.get(), signature);
+  return state == Entry::State::called_once ? record_call(call, signature, given, count, names) : Ref();
 }
 
 inline PyObject* vectorcall(PyObject* self, PyObject* const* given, std::size_t flags, PyObject* names) {
   CallObject& call = *reinterpret_cast<CallObject*>(self);
-  const Ref function = owned(call.function);  // another one may be set meanwhile
+  const Ref function = function_of(call);
   if ((call.takes_gradients || shortcuts_allowed()) && !is_recording_call()) {
     const auto cached = [&] {
       return has_generation(call) ? call_cached(call, given, PyVectorcall_NARGS(flags), names) : Ref();

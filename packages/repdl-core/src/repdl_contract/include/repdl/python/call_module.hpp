@@ -46,7 +46,7 @@ inline PyObject* make_call_module(const char* name) {
   static PyModuleDef definition = {
       PyModuleDef_HEAD_INIT, name, nullptr, -1, methods, nullptr, nullptr, nullptr, nullptr};
   Ref module(PyModule_Create(&definition));
-  return module && add_call_types(module.get()) ? module.release() : nullptr;
+  return module && needs_no_gil(module.get()) && add_call_types(module.get()) ? module.release() : nullptr;
 }
 
 }  // namespace repdl::python

@@ -57,7 +57,7 @@ inline int traverse_call(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(call.cell);
   Py_VISIT(call.dict);
   Py_VISIT(call.generation);
-  if (call.entries != nullptr)
+  if (call.entries != nullptr)  // not locked: every other thread waits while Python collects garbage
     for (const auto& [hash, entry] : *call.entries) Py_VISIT(entry.recording.get());
   return 0;
 }
@@ -87,7 +87,7 @@ inline PyObject* bind_call(PyObject* self, PyObject* object, PyObject*) {
 
 // A call `object.method(...)` does not come here, since the type says that it is a method descriptor.
 inline PyObject* bind_original(PyObject* self, PyObject* object, PyObject* type) {
-  const Ref function = owned(reinterpret_cast<CallObject*>(self)->function);
+  const Ref function = function_of(*reinterpret_cast<CallObject*>(self));
   const descrgetfunc bind = Py_TYPE(function.get())->tp_descr_get;
   return bind == nullptr ? owned(function.get()).release() : bind(function.get(), object, type);
 }
@@ -104,10 +104,12 @@ inline PyObject* allow_shortcuts(PyObject*, PyObject* allowed) {
 }
 
 inline PyObject* reduce_shortcut(PyObject* self, PyObject*) {
-  return PyObject_CallMethod(reinterpret_cast<CallObject*>(self)->function, "__reduce__", nullptr);
+  return PyObject_CallMethod(function_of(*reinterpret_cast<CallObject*>(self)).get(), "__reduce__", nullptr);
 }
 
-inline PyObject* show_call(PyObject* self) { return PyObject_Repr(reinterpret_cast<CallObject*>(self)->function); }
+inline PyObject* show_call(PyObject* self) {
+  return PyObject_Repr(function_of(*reinterpret_cast<CallObject*>(self)).get());
+}
 
 // Call.define_call(function): what the type shows as its `__call__`, for torch.compile, which reads it. A call goes
 // through the slot of the type, not through this function.
@@ -129,16 +131,18 @@ inline PyObject* get_recordings(PyObject* self, void*) {
   CallObject& call = *reinterpret_cast<CallObject*>(self);
   return guarded(
       [&] {
-        long count = 0;
-        if (has_generation(call))
-          for (const auto& [hash, entry] : *call.entries) count += entry.state == Entry::State::recorded;
-        return PyLong_FromLong(count);
+        const auto recorded = [&] {
+          const Locked locked(call.mutex);
+          return std::count_if(call.entries->begin(), call.entries->end(),
+                               [](const auto& pair) { return pair.second.state == Entry::State::recorded; });
+        };
+        return PyLong_FromSsize_t(has_generation(call) ? recorded() : 0);
       },
       static_cast<PyObject*>(nullptr));
 }
 
 inline PyObject* get_wrapped(PyObject* self, void*) {
-  return owned(reinterpret_cast<CallObject*>(self)->function).release();
+  return function_of(*reinterpret_cast<CallObject*>(self)).release();
 }
 
 // Sets another function, and clears what was recorded of the one before.
@@ -149,8 +153,11 @@ inline int set_wrapped(PyObject* self, PyObject* function, void*) {
                  function == nullptr ? "nothing" : Py_TYPE(function)->tp_name);
     return -1;
   }
-  const Ref before(std::exchange(call.function, owned(function).release()));
-  if (before.get() != function) clear(call);
+  Ref before = owned(function);
+  std::unique_ptr<Entries> released;
+  const Locked locked(call.mutex);
+  if (function != call.function) released = take_entries(call);
+  before = Ref(std::exchange(call.function, before.release()));
   return 0;
 }
 

@@ -46,6 +46,19 @@ inline bool has_floating(PyObject* const* given, Py_ssize_t count, PyObject*) {
          std::none_of(given, given + count, is_subclassed);
 }
 
+// Whether all items of a list or tuple are so; false where another thread makes it shorter meanwhile.
+template <class Predicate>
+bool all_items(PyObject* sequence, const Predicate& is_so) {
+  try {
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(sequence); ++i)
+      if (!is_so(item_of(sequence, i).get())) return false;
+    return true;
+  } catch (const PythonError&) {
+    PyErr_Clear();
+    return false;
+  }
+}
+
 // Whether an argument carries no floating-point value: it is a plain tensor of integers or booleans, an integer or a
 // list of them, one of these dtypes, or an option.
 inline bool is_whole(PyObject* object) {
@@ -57,11 +70,8 @@ inline bool is_whole(PyObject* object) {
   if (Py_TYPE(object) == Torch::get().dtype_type)
     return std::any_of(Torch::get().known.begin(), Torch::get().known.end(),
                        [&](const auto& pair) { return pair.first == object && !is_floating(pair.second); });
-  if (PyTuple_Check(object) || PyList_Check(object)) {
-    PyObject** first = PySequence_Fast_ITEMS(object);
-    return std::all_of(first, first + PySequence_Fast_GET_SIZE(object),
-                       [](PyObject* item) { return PyLong_Check(item); });
-  }
+  if (PyTuple_Check(object) || PyList_Check(object))
+    return all_items(object, [](PyObject* item) { return PyLong_Check(item) != 0; });
   return has_dtype(object, dtype) && !is_floating(dtype);
 }
 
@@ -206,12 +216,9 @@ class Written {
       return false;
     }
     if (object == Py_None) return true;
-    if (PyList_Check(object) || PyTuple_Check(object)) {
-      PyObject** first = PySequence_Fast_ITEMS(object);
-      return std::all_of(first, first + PySequence_Fast_GET_SIZE(object),
-                         [](PyObject* item) { return !PyList_Check(item) && !PyTuple_Check(item) && is_apart(item); });
-    }
-    return false;
+    return (PyList_Check(object) || PyTuple_Check(object)) && all_items(object, [](PyObject* item) {
+             return !PyList_Check(item) && !PyTuple_Check(item) && is_apart(item);
+           });
   }
 
   std::uint64_t positions_;

@@ -15,10 +15,6 @@
 #include <string>
 #include <utility>
 
-#if defined(Py_GIL_DISABLED)
-#error "repdl/python.hpp: this Python runs without a global lock, which guards what the call path remembers"
-#endif
-
 #pragma GCC visibility push(hidden)
 namespace repdl::python {
 
@@ -61,6 +57,37 @@ inline Ref checked(PyObject* object) {
 inline Ref owned(PyObject* object) {
   Py_INCREF(object);
   return Ref(object);
+}
+
+// An item of a list or tuple, which other threads may change meanwhile. Throws where a list is shorter by then.
+inline Ref item_of(PyObject* sequence, Py_ssize_t i) {
+#if defined(Py_GIL_DISABLED)
+  if (PyList_Check(sequence)) return checked(PyList_GetItemRef(sequence, i));
+#endif
+  return owned(PySequence_Fast_GET_ITEM(sequence, i));
+}
+
+// What a dictionary has of a key. Throws where it has nothing.
+inline Ref value_of(PyObject* dictionary, PyObject* key) {
+#if defined(Py_GIL_DISABLED)
+  PyObject* value = nullptr;
+  if (PyDict_GetItemRef(dictionary, key, &value) == 0) PyErr_SetObject(PyExc_KeyError, key);
+  return checked(value);
+#else
+  PyObject* value = PyDict_GetItemWithError(dictionary, key);
+  if (value == nullptr && !PyErr_Occurred()) PyErr_SetObject(PyExc_KeyError, key);
+  if (value == nullptr) throw PythonError{};
+  return owned(value);
+#endif
+}
+
+// Says of a module that it needs no global lock of Python.
+inline bool needs_no_gil(PyObject* module) {
+#if defined(Py_GIL_DISABLED)
+  return PyUnstable_Module_SetGIL(module, Py_MOD_GIL_NOT_USED) == 0;
+#else
+  return module != nullptr;
+#endif
 }
 
 inline std::int64_t integer(PyObject* object) {

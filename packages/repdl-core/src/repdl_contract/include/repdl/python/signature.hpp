@@ -143,7 +143,7 @@ class Signature {
       const Py_ssize_t length = PySequence_Fast_GET_SIZE(object);
       if (!add(sequence, length)) return false;
       for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object); ++i) {
-        const Ref item = owned(PySequence_Fast_GET_ITEM(object, i));
+        const Ref item = item_of(object, i);
         if (PyTuple_CheckExact(item.get()) || PyList_CheckExact(item.get()) || !value(item.get())) return false;
       }
       return PySequence_Fast_GET_SIZE(object) == length;

@@ -64,9 +64,7 @@ struct TorchState {
   bool is_quiet() const {
     for (const auto& [query, expected] : quiet)
       if (!query.is(expected)) return false;
-    PyObject* level = PyDict_GetItemWithError(forward_ad, forward_level);
-    if (level == nullptr) throw PythonError{};
-    return integer(level) < 0;
+    return integer(value_of(forward_ad, forward_level).get()) < 0;
   }
 
  private:
