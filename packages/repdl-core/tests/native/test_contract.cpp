@@ -48,6 +48,8 @@ int main() {
   expect("fma rounds up past a midpoint", repdl::fma(0x1.000002p-12f, 0x1p-12f, 1.0f), bits(0x1.000002p+0f));
   expect("fma underflows gradually", repdl::fma(0x1p-75f, 0x1p-74f, 0.0f), 0x00000001u);
   expect("fma keeps -0", repdl::fma(0x1p-80f, -0x1p-80f, -0.0f), 0x80000000u);
+  expect("fma of doubles keeps -0", static_cast<float>(repdl::fma(0x1p-600, -0x1p-600, 0.0)), 0x80000000u);
+  expect("fma of doubles adds zeros", static_cast<float>(repdl::fma(0.0, -1.0, 0.0)), 0u);
   expect("canonical NaN", repdl::canonical(from_bits(0xffc12345u)), 0x7fc00000u);
 
   for (std::size_t n = 1; n < 70; ++n) {

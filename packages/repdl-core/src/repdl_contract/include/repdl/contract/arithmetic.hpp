@@ -35,12 +35,15 @@ REPDL_HD inline float fma(float a, float b, float c) {
 #endif
 }
 
-// The same in double; without the instruction the C library's, which is correctly rounded too.
+// The same in double; without the instruction the C library's. That rounds once too, but musl's has the wrong sign of
+// zero where c is zero and the product underflows. A product to which zero is added needs no library.
 REPDL_HD inline double fma(double a, double b, double c) {
 #if defined(__CUDA_ARCH__)
   return __fma_rn(a, b, c);
-#else
+#elif defined(__FP_FAST_FMA) || defined(__FMA__) || defined(__aarch64__)
   return __builtin_fma(a, b, c);
+#else
+  return c == 0 && a != 0 && b != 0 ? a * b : __builtin_fma(a, b, c);
 #endif
 }
 
