@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 import repdl
+from repdl.registry import functions
 from repdl.testing.cases.pointwise.elementwise import EXACT
 
 F = torch.nn.functional
@@ -95,9 +96,9 @@ def conv_calls(
         lambda x=x, w=w, g=g: backward(g, x, w, None, *options, False, [0, 0], groups, mask) for x, w, g in layouts
     ]
     if part == "grad_input":
-        ours: Call = lambda: torch.ops.repdl.conv2d_grad_input(grad, w, x.shape[2:], *options, groups, "v1")
+        ours: Call = lambda: functions.conv2d_grad_input(grad, w, x.shape[2:], *options, groups, "v1")
     else:
-        ours = lambda: torch.ops.repdl.conv2d_grad_weight(grad, x, w.shape[2:], *options, groups, "v1")
+        ours = lambda: functions.conv2d_grad_weight(grad, x, w.shape[2:], *options, groups, "v1")
     return tuple(torchs), ours
 
 
@@ -148,7 +149,7 @@ def normalisation_work(times: int = 1) -> Iterator[Work]:
             yield Work(f"{name} {shape}", (lambda f=theirs, x=x: f(x, 1),), lambda f=ours, x=x: f(x, 1), 1.0)
             y = theirs(x, 1)
             aten = getattr(torch.ops.aten, f"_{name}_backward_data")
-            repd = getattr(torch.ops.repdl, f"{name}_backward")
+            repd = getattr(functions, f"{name}_backward")
             yield Work(
                 f"{name} {shape} backward",
                 (lambda f=aten, g=g, y=y: f(g, y, 1, torch.float32),),
@@ -200,7 +201,7 @@ def normalisation_work(times: int = 1) -> Iterator[Work]:
         yield Work(
             f"layer_norm {sizes} backward",
             (lambda t=given, b=b: torch.ops.aten.native_layer_norm_backward(*t, b, [True] * 3),),
-            lambda t=given: torch.ops.repdl.layer_norm_backward(*t, "v1"),
+            lambda t=given: functions.layer_norm_backward(*t, "v1"),
             1.0,
         )
         yield Work(
@@ -220,7 +221,7 @@ def normalisation_work(times: int = 1) -> Iterator[Work]:
     yield Work(
         "group_norm backward",
         (lambda: torch.ops.aten.native_group_norm_backward(g, x, mean, rstd, w, images, 64, 56 * 56, 32, [True] * 3),),
-        lambda: torch.ops.repdl.group_norm_backward(g, x, 32, mean, rstd, w, "v1"),
+        lambda: functions.group_norm_backward(g, x, 32, mean, rstd, w, "v1"),
         1.0,
     )
 
