@@ -1,11 +1,12 @@
 """The CPU kernels on other processors: recorded calls, compiled for them and repeated under an emulator.
 
-    python tools/targets/replay.py [aarch64 riscv64 s390x ppc64le ...] [--sample N]
+    python tools/targets/replay.py [aarch64 riscv64 s390x ppc64le musl ...] [--sample N]
 
 Every call that the golden cases make to repdl-cpu's kernels is recorded here, with all bytes of the
 tensors before and after. The sources, without Python or torch, are compiled by
-`<target>-linux-gnu-g++` (or $CXX for `host`) without a warning, and repeat the calls under
-`qemu-<target>`: in each rounding mode of the caller, and with flush-to-zero where the target has it.
+`<target>-linux-gnu-g++` (by $CXX for `host`, by Zig for `musl`: this processor with another C library)
+without a warning, and repeat the calls under `qemu-<target>`: in each rounding mode of the caller, and
+with flush-to-zero where the target has it.
 Fails where one byte differs. What runs here is compared with the golden bits first.
 """
 
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import platform
 import shutil
 import struct
 import subprocess
@@ -147,17 +149,20 @@ def build(target: str, folder: Path) -> Path:
     sources = sorted(path for path in NATIVE.glob("*/*.cpp") if path.name not in ("machine.cpp", "module.cpp"))
     kernels, program = folder / "kernels.inc", folder / target
     kernels.write_text("".join(f'#include "{source}"\n' for source in sources))
-    compiler = os.environ.get("CXX", "c++") if target == "host" else f"{target}-linux-gnu-g++"
-    if not shutil.which(compiler):
-        raise SystemExit(f"replay: {compiler} is not here, expected a compiler for {target}")
+    if target == "musl":
+        compiler = [sys.executable, "-m", "ziglang", "c++", "-target", f"{platform.machine()}-linux-musl"]
+    else:
+        compiler = [os.environ.get("CXX", "c++") if target == "host" else f"{target}-linux-gnu-g++"]
+    if not shutil.which(compiler[0]):
+        raise SystemExit(f"replay: {compiler[0]} is not here, expected a compiler for {target}")
     definition = f'-DREPDL_KERNELS="{kernels}"'
-    subprocess.run([compiler, *FLAGS, definition, str(HERE / "replay.cpp"), "-o", str(program)], check=True)
+    subprocess.run([*compiler, *FLAGS, definition, str(HERE / "replay.cpp"), "-o", str(program)], check=True)
     return program
 
 
 def emulator(target: str) -> list[str]:
     """The command that runs programs of a target."""
-    if target == "host":
+    if target in ("host", "musl"):
         return []
     for name in (f"qemu-{target}-static", f"qemu-{target}"):
         if shutil.which(name):
