@@ -197,7 +197,7 @@ def normalisation_work(times: int = 1) -> Iterator[Work]:
             lambda x=x, n=n, w=w, b=b: ops.layer_norm(x, [n], w, b),
             1.0,
         )
-        given = (g, x, [n], mean.view(rows), rstd.view(rows), w)
+        given: Any = (g, x, [n], mean.view(rows), rstd.view(rows), w)
         yield Work(
             f"layer_norm {sizes} backward",
             (lambda t=given, b=b: torch.ops.aten.native_layer_norm_backward(*t, b, [True] * 3),),
