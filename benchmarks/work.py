@@ -197,11 +197,11 @@ def normalisation_work(times: int = 1) -> Iterator[Work]:
             lambda x=x, n=n, w=w, b=b: ops.layer_norm(x, [n], w, b),
             1.0,
         )
-        given: Any = (g, x, [n], mean.view(rows), rstd.view(rows), w)
+        given = (g, x, [n], mean.view(rows), rstd.view(rows), w)
         yield Work(
             f"layer_norm {sizes} backward",
             (lambda t=given, b=b: torch.ops.aten.native_layer_norm_backward(*t, b, [True] * 3),),
-            lambda t=given: functions.layer_norm_backward(*t, "v1"),
+            lambda t=given: functions.layer_norm_backward(*t, contract="v1"),
             1.0,
         )
         yield Work(
