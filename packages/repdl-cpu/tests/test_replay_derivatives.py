@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 import torch
+from torch.overrides import BaseTorchFunctionMode
 
 import repdl
 from repdl import callcache, ops, registry
@@ -121,6 +123,36 @@ def test_replay__derivatives_are_recorded() -> None:
             output = function(*args)
             output.backward(torch.ones(output.shape))
         assert output.grad_fn.shared.derivative.recordings == 1, name
+
+
+@pytest.mark.parametrize("name", ["linear", "linear of 3-D", "conv2d"])
+def test_replay__only_gradients_that_are_asked_for_are_computed(name: str) -> None:
+    """By torch.autograd.grad and `inputs` of backward, in a first call and in later ones."""
+    function, shapes = {
+        "linear": (ops.linear, ((128, 256), (64, 256), (64,))),
+        "linear of 3-D": (ops.linear, ((2, 64, 256), (64, 256), (64,))),
+        "conv2d": (ops.conv2d, ((4, 8, 32, 32), (16, 8, 3, 3), (16,))),
+    }[name]
+    leaves = [x(*shape).requires_grad_() for shape in shapes]
+    factor, grad, seen = x(1), torch.ones_like(function(*leaves)), list[tuple[bool, ...]]()
+    for turn in range(4):
+        inputs = [ops.mul(leaf, factor) for leaf in leaves] if turn % 2 else leaves
+        everything = torch.autograd.grad(function(*inputs), inputs, grad)
+        for which in itertools.product((True, False), repeat=3):
+            asked = [i for i, is_asked in enumerate(which) if is_asked]
+            for is_plain in (True, False, False) if asked else ():
+                with BaseTorchFunctionMode() if is_plain else nullcontext():  # in a mode nothing is replayed
+                    output = function(*inputs)
+                node = output.grad_fn
+                while len(node.next_functions) < 3:  # a view
+                    node = node.next_functions[0][0]
+                node.register_hook(lambda given, _: seen.append(tuple(g is not None for g in given[:3])))
+                found = torch.autograd.grad(output, [inputs[i] for i in asked], grad)
+                assert_same_bits(found, [everything[i] for i in asked], str(which))
+                assert seen.pop() == which
+    input, weight = leaves[:2]
+    function(*leaves).backward(grad, inputs=[input])
+    assert input.grad is not None and weight.grad is None
 
 
 def test_replay__expanded_results() -> None:

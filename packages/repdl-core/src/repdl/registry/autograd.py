@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
-from types import SimpleNamespace
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -17,10 +15,11 @@ from torch.autograd import forward_ad
 from torch.autograd.function import _SingleLevelFunction
 from torch.utils import _pytree as pytree
 
-from repdl.callcache import THREAD, Derivative, as_node, cache_calls, do_not_cache, recorded_node_methods
+from repdl.callcache import THREAD, Derivative, as_node, do_not_cache, recorded_node_methods
 from repdl.dynamo import skip_dynamo
 from repdl.errors import UnsupportedError
 from repdl.registry.backend import BACKENDS
+from repdl.registry.derivative import SharedDerivative, UnusualError, is_executed
 from repdl.settings.generation import GENERATION
 
 Function = Callable[..., Any]
@@ -103,7 +102,7 @@ def autograd_kernel(overload: Any, kernel: Function, setup_context: Function | N
 
     def gradients(ctx: Any, *grads: Any) -> Any:
         needs = ctx.needs_input_grad
-        ctx.needs_input_grad = needs[:-1]  # what the schema has
+        ctx.needs_input_grad = (needs if lists else _executed(ctx))[:-1]  # what the schema has
         try:
             if ctx.backend == (BACKENDS.scope() if GENERATION.has_scopes else ""):
                 result = backward(ctx, *grads)
@@ -132,8 +131,8 @@ def autograd_kernel(overload: Any, kernel: Function, setup_context: Function | N
                 if THREAD.trace is not None:
                     tensors = [a for a in args if isinstance(a, torch.Tensor)]
                     try:
-                        shared = _Shared(args, tensors, output, setup_context, backward)
-                    except _UnusualError:
+                        shared = SharedDerivative(args, tensors, output, setup_context, backward)
+                    except UnusualError:
                         do_not_cache()
                     else:
                         THREAD.trace.derivatives.append(Derivative(replay_apply, tensors, output, shared))
@@ -148,94 +147,13 @@ def autograd_kernel(overload: Any, kernel: Function, setup_context: Function | N
     return skip_dynamo(autograd)
 
 
-class _UnusualError(Exception):
-    """`setup_context` does what a recording does not have."""
-
-
-class _Context:
-    """What `setup_context` gets in place of autograd's context: remembers what it does with it."""
-
-    def __init__(self, needs_input_grad: Sequence[bool]) -> None:
-        self.needs_input_grad = needs_input_grad
-        self.saved: Sequence[torch.Tensor | None] = ()
-        self.constant: Sequence[torch.Tensor] = ()
-
-    def save_for_backward(self, *tensors: torch.Tensor | None) -> None:
-        self.saved = tensors
-
-    def mark_non_differentiable(self, *tensors: torch.Tensor) -> None:
-        self.constant = tensors
-
-    def __getattr__(self, name: str) -> Any:
-        raise _UnusualError
-
-
-class _Shared:
-    """What calls of one signature have in common: their derivative, and of their tensors and outputs which are saved,
-    in which shape if it is another one, and which have no gradient."""
-
-    def __init__(
-        self,
-        args: Sequence[Any],
-        tensors: Sequence[torch.Tensor],
-        output: Any,
-        setup_context: Function | None,
-        backward: Function,
-    ) -> None:
-        needs = tuple(isinstance(a, torch.Tensor) and a.requires_grad for a in args)
-        context = _Context(needs)
-        if setup_context is not None:
-            setup_context(context, args, output)
-        known = vars(context)
-        outputs = output if isinstance(output, tuple) else (output,)
-        indices = {id(None): None, **{id(t): n for n, t in enumerate((*tensors, *outputs))}}
-        saved, constant = known.pop("saved"), known.pop("constant")
-        if any(isinstance(value, torch.Tensor) for value in known.values()):
-            raise _UnusualError
-        try:
-            self.saved = tuple(indices[id(t)] for t in saved)
-            self.constant = tuple(indices[id(t)] for t in constant)
-        except KeyError:
-            raise _UnusualError from None
-        self.views: tuple[torch.Size | None, ...] = (None,) * len(self.saved)
-        count = len(outputs)
-        wanted = [i for i, a in enumerate(args) if isinstance(a, torch.Tensor)]
-
-        def derivative(*given: Any) -> Any:
-            grads, rest = given[:count], given[count:]
-            context = SimpleNamespace(**known, saved_tensors=rest)
-            with BACKENDS.use("") if GENERATION.has_scopes else nullcontext():
-                result = backward(context, *grads)
-            return (*(result[i] for i in wanted), None) if isinstance(result, tuple) else (result, None)
-
-        self.derivative, self._of_op = cache_calls(derivative), derivative
-        self._shapes, self._inputs = [t.shape for t in (*tensors, *outputs)], len(tensors)
-
-    def reshape(self, given: Sequence[torch.Tensor]) -> bool:
-        """The node of autograd sees these in place of the op's tensors and outputs: the same ones in other shapes.
-
-        It saves what the op's node would, views of its inputs; False where that can't be: a view of an output that
-        is not made yet.
-        """
-        pairs = [(None, None) if t.shape == of_op else (of_op, t.shape) for of_op, t in zip(self._shapes, given)]
-        before, seen = zip(*pairs)
-        if all(shape is None for shape in before):
-            return True
-        derivative, inputs = self._of_op, self._inputs
-        self.views = tuple(None if n is None else before[n] for n in self.saved)
-        if any(n is not None and n >= inputs and shape is not None for n, shape in zip(self.saved, self.views)):
-            return False
-        shapes = *before[inputs:], *(None for _ in self.saved)
-
-        def reshaped(*given: Any) -> Any:
-            return (*_reshaped(derivative(*_reshaped(given, shapes)), seen[:inputs]), None)
-
-        self.derivative = cache_calls(reshaped)
-        return True
-
-
-def _reshaped(tensors: Sequence[Any], shapes: Sequence[torch.Size | None]) -> Iterator[Any]:
-    return (t if t is None or shape is None else t.reshape(shape) for t, shape in zip(tensors, shapes))
+def _executed(ctx: Any) -> tuple[bool, ...]:
+    """Of each argument, whether this backward pass wants its gradient."""
+    needs: tuple[bool, ...] = ctx.needs_input_grad
+    if sum(needs) < 2:
+        return needs
+    nodes = (node for node, _ in ctx.next_functions if node is not None)
+    return tuple(is_needed and is_executed(next(nodes)) for is_needed in needs)
 
 
 def of_formula(

@@ -46,7 +46,9 @@ inline PyObject* backward_recording(PyObject*, PyObject* const* given, Py_ssize_
         const TorchState& state = TorchState::get();
         const Ref saved = checked(PyObject_GetAttr(given[0], state.saved_tensors));
         const Ref shared = checked(PyObject_GetAttr(given[0], state.shared));
-        const Ref derivative = checked(PyObject_GetAttr(shared.get(), state.derivative));
+        Ref derivative = checked(PyObject_GetAttr(shared.get(), state.derivative));
+        if (derivative.get() == Py_None)
+          derivative = checked(PyObject_CallMethodOneArg(shared.get(), state.derivative_of, given[0]));
         const Items tensors(saved.get(), "Recording.backward: the saved tensors");
         constexpr Py_ssize_t most = 128;
         PyObject* arguments[most];

@@ -51,7 +51,7 @@ struct TorchState {
   std::vector<std::pair<TorchQuery, PyObject*>> quiet;
   PyObject *forward_ad, *forward_level;                             // the names of a module
   PyObject *to_save, *saved_tensors, *non_differentiable, *shared;  // attributes of a context of autograd
-  PyObject* derivative;                                             // one of `shared`
+  PyObject *derivative, *derivative_of;                             // of `shared`
   PyObject *copy, *view;                                            // methods of a tensor
   PyObject* set_grad_enabled;
 
@@ -98,6 +98,7 @@ struct TorchState {
                                    {&to_save, "to_save"},
                                    {&saved_tensors, "saved_tensors"},
                                    {&derivative, "derivative"},
+                                   {&derivative_of, "derivative_of"},
                                    {&non_differentiable, "non_differentiable"},
                                    {&shared, "shared"},
                                    {&copy, "copy_"},
