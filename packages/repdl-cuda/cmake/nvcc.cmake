@@ -11,11 +11,17 @@ if(NOT CMAKE_CUDA_COMPILER)
   find_program(REPDL_NVCC nvcc PATHS ${REPDL_CU13} PATH_SUFFIXES bin NO_DEFAULT_PATH)
   if(NOT REPDL_NVCC)
     message(FATAL_ERROR
-      "no CUDA compiler: install a toolkit (13.0 or later), build with pip's build isolation, which "
+      "no CUDA compiler: install a toolkit (12.4 or later), build with pip's build isolation, which "
       "brings nvcc from PyPI, or leave the GPU out with -Ccmake.define.REPDL_CUDA_DEVICE=OFF")
   endif()
   get_filename_component(CUDAToolkit_ROOT "${REPDL_NVCC}/../.." ABSOLUTE)
   # nvcc's own configuration names lib64, the packages have lib.
   set(ENV{LIBRARY_PATH} "${CUDAToolkit_ROOT}/lib:$ENV{LIBRARY_PATH}")
   set(CMAKE_CUDA_COMPILER "${REPDL_NVCC}")
+endif()
+execute_process(COMMAND "${CMAKE_CUDA_COMPILER}" --version OUTPUT_VARIABLE REPDL_NVCC_VERSION ERROR_QUIET)
+string(REGEX MATCH "release ([0-9.]+)" REPDL_NVCC_VERSION "${REPDL_NVCC_VERSION}")
+set(REPDL_NVCC_VERSION "${CMAKE_MATCH_1}")
+if(REPDL_NVCC_VERSION VERSION_LESS 12.4)
+  message(FATAL_ERROR "${CMAKE_CUDA_COMPILER} is of CUDA ${REPDL_NVCC_VERSION}, expected 12.4 or later")
 endif()
