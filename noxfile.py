@@ -310,8 +310,11 @@ def prove_double(session: nox.Session) -> None:
 
 @nox.session
 def targets(session: nox.Session) -> None:
-    """The CPU kernels for other processors, emulated (needs g++-<target>-linux-gnu and qemu-user-static), and musl."""
-    install(session, *(["ziglang>=0.13"] if "musl" in session.posargs else []))
+    """The CPU kernels for other processors and systems, emulated.
+
+    They need g++-<target>-linux-gnu and qemu-user-static; `musl` and `windows` Zig, which is installed, and Wine.
+    """
+    install(session, *(["ziglang>=0.13"] if {"musl", "windows"} & {*session.posargs} else []))
     session.run("python", "tools/targets/replay.py", *session.posargs)
 
 

@@ -5,12 +5,12 @@
 // One program: REPDL_KERNELS includes all sources of repdl-cpu/native.
 #include <cfenv>
 #include <cstdio>
-#include <cstdlib>
 #include <fstream>
-#include <iterator>
 #include <cstring>
 #include <deque>
+#include <iterator>
 #include <memory>
+#include <new>
 #include <set>
 #include <string>
 
@@ -118,17 +118,20 @@ class Decoder {
   std::deque<std::string> texts_;
 };
 
+// So many bytes, the first of them at a multiple of 64.
+using Aligned = std::unique_ptr<unsigned char, void (*)(unsigned char*)>;
+Aligned aligned(std::size_t bytes) {
+  constexpr std::align_val_t place{64};
+  return {static_cast<unsigned char*>(::operator new((bytes / 64 + 1) * 64, place)),
+          [](unsigned char* memory) { ::operator delete(memory, place); }};
+}
+
 // Memory that a kernel asks for, until the call has ended.
 struct Memory {
-  std::vector<void*> pieces;
+  std::vector<Aligned> pieces;
 
-  ~Memory() {
-    for (void* piece : pieces) std::free(piece);
-  }
   static void* allocate(void* self, std::size_t bytes) {
-    void* piece = std::aligned_alloc(64, (bytes / 64 + 1) * 64);
-    if (!piece) throw std::bad_alloc();
-    return static_cast<Memory*>(self)->pieces.emplace_back(piece);
+    return static_cast<Memory*>(self)->pieces.emplace_back(aligned(bytes)).get();
   }
 };
 
@@ -205,10 +208,10 @@ int replay(const Bytes& file, const std::string& mode) {
         contents->emplace_back(p, p + size);
       }
     }
+    std::vector<Aligned> owned;
     std::vector<unsigned char*> buffers;
     for (std::size_t i = 0; i < before.size(); ++i) {
-      auto* memory = static_cast<unsigned char*>(std::aligned_alloc(64, (before[i].size() / 64 + 1) * 64));
-      if (!memory) throw std::bad_alloc();
+      unsigned char* memory = owned.emplace_back(aligned(before[i].size())).get();
       if (!before[i].empty()) std::memcpy(memory, before[i].data(), before[i].size());
       swap_elements(memory, before[i].size(), element[i]);
       buffers.push_back(memory);
@@ -234,7 +237,6 @@ int replay(const Bytes& file, const std::string& mode) {
     for (std::size_t i = 0; i < before.size(); ++i) {
       swap_elements(buffers[i], after[i].size(), element[i]);
       same = same && (after[i].empty() || std::memcmp(buffers[i], after[i].data(), after[i].size()) == 0);
-      std::free(buffers[i]);
     }
     ++calls;
     if (!same) ++differ, wrong.insert(name);

@@ -1,12 +1,12 @@
 """The CPU kernels on other processors: recorded calls, compiled for them and repeated under an emulator.
 
-    python tools/targets/replay.py [aarch64 riscv64 s390x ppc64le musl ...] [--sample N]
+    python tools/targets/replay.py [aarch64 riscv64 s390x ppc64le musl windows ...] [--sample N]
 
 Every call that the golden cases make to repdl-cpu's kernels is recorded here, with all bytes of the
 tensors before and after. The sources, without Python or torch, are compiled by
-`<target>-linux-gnu-g++` (by $CXX for `host`, by Zig for `musl`: this processor with another C library)
-without a warning, and repeat the calls under `qemu-<target>`: in each rounding mode of the caller, and
-with flush-to-zero where the target has it.
+`<target>-linux-gnu-g++` (by $CXX for `host`, by Zig for `musl` and `windows`: this processor with another
+C library) without a warning, and repeat the calls under `qemu-<target>`, `windows` under Wine: in each rounding
+mode of the caller, and with flush-to-zero where the target has it.
 Fails where one byte differs. What runs here is compared with the golden bits first.
 """
 
@@ -43,6 +43,8 @@ FLAGS = [
     *("-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"),  # those of repdl_contractConfig.cmake
     *(f"-I{HERE}", f"-I{NATIVE}", f"-I{ROOT / 'packages/repdl-cpu/contract/include'}", "-DREPDL_MODULE=_replayed"),
 ]
+ZIG = {"musl": "linux-musl", "windows": "windows-gnu"}
+"""Targets of this processor -> what Zig calls them."""
 MODES = ["nearest", "down", "up", "zero", "flush"]
 THREADS = 3
 
@@ -149,14 +151,14 @@ def build(target: str, folder: Path) -> Path:
     sources = sorted(path for path in NATIVE.glob("*/*.cpp") if path.name not in ("machine.cpp", "module.cpp"))
     kernels, program = folder / "kernels.inc", folder / target
     kernels.write_text("".join(f'#include "{source}"\n' for source in sources))
-    if target == "musl":
-        compiler = [sys.executable, "-m", "ziglang", "c++", "-target", f"{platform.machine()}-linux-musl"]
+    if target in ZIG:
+        compiler = [sys.executable, "-m", "ziglang", "c++", "-target", f"{platform.machine()}-{ZIG[target]}"]
     else:
         compiler = [os.environ.get("CXX", "c++") if target == "host" else f"{target}-linux-gnu-g++"]
     if not shutil.which(compiler[0]):
         raise SystemExit(f"replay: {compiler[0]} is not here, expected a compiler for {target}")
-    definition = f'-DREPDL_KERNELS="{kernels}"'
-    subprocess.run([*compiler, *FLAGS, definition, str(HERE / "replay.cpp"), "-o", str(program)], check=True)
+    definitions = f'-DREPDL_KERNELS="{kernels}"', "-DREPDL_WINDOWS_KERNELS"
+    subprocess.run([*compiler, *FLAGS, *definitions, str(HERE / "replay.cpp"), "-o", str(program)], check=True)
     return program
 
 
@@ -164,10 +166,12 @@ def emulator(target: str) -> list[str]:
     """The command that runs programs of a target."""
     if target in ("host", "musl"):
         return []
-    for name in (f"qemu-{target}-static", f"qemu-{target}"):
-        if shutil.which(name):
-            return [name]
-    raise SystemExit(f"replay: qemu-{target} is not here, expected an emulator")
+    names = ["wine64", "wine"] if target == "windows" else [f"qemu-{target}-static", f"qemu-{target}"]
+    for name in names:
+        found = shutil.which(name, path=f"{os.environ['PATH']}:/usr/lib/wine")  # where Debian has it
+        if found:
+            return [found]
+    raise SystemExit(f"replay: none of {', '.join(names)} is here, expected an emulator")
 
 
 def main() -> int:

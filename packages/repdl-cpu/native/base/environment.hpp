@@ -8,7 +8,7 @@
 // Where the promise could not be kept, nothing is built.
 #if !defined(__GNUC__)
 #error "repdl-cpu: this compiler is unknown; use gcc 9 or clang 12, or newer"
-#elif defined(_WIN32)
+#elif defined(_WIN32) && !defined(REPDL_WINDOWS_KERNELS)  // tools/targets/replay.py builds them there
 #error "repdl-cpu: Windows is not supported; use Linux (WSL) or macOS"
 #elif defined(__FAST_MATH__)
 #error "repdl-cpu: -ffast-math changes results; leave it out"
