@@ -92,10 +92,10 @@ struct WindowSums {
 
   // Outputs of a row whose lists have one length.
   struct Group {
-    std::int64_t length = 0, staged = 0;    // and where their terms are in a staged row
-    std::vector<std::int64_t> outputs, at;  // at[j * outputs.size() + c]: term j of output c
-    bool in_place = true;                   // term j is a row of x that begins at its at[0]
-    bool neighbours = true;
+    std::int64_t length = 0, staged = 0;       // and where their terms are in a staged row
+    std::vector<std::int64_t> outputs, at;     // at[j * outputs.size() + c]: term j of output c
+    bool in_place = true;                      // term j is a row of x that begins at its at[0]
+    bool neighbours = true, alternate = true;  // term j is every second element from its at[0] on
 
     std::int64_t count() const { return static_cast<std::int64_t>(outputs.size()); }
   };
@@ -168,6 +168,7 @@ struct WindowSums {
           for (std::int64_t c = 0; c < group.count(); ++c) {
             group.at.push_back(lists.list(group.outputs[c])[j]);
             group.in_place &= group.at.back() == group.at[j * group.count()] + c;
+            group.alternate &= group.at.back() == group.at[j * group.count()] + 2 * c;
           }
       }
       return groups;
@@ -184,7 +185,16 @@ struct WindowSums {
         if (group.in_place) continue;
         REPDL_ROUTE("window sums: staged", sizeof(T));
         T* terms = to + group.staged;
-        for (std::size_t i = 0; i < group.at.size(); ++i) terms[i] = source[group.at[i]];
+        const auto size = static_cast<std::int64_t>(group.at.size());
+        if (group.alternate) {  // which vectors part
+          REPDL_ROUTE("window sums: alternate elements", sizeof(T));
+          for (std::int64_t first = 0; first < size; first += group.count()) {
+            const T* every = source + group.at[first];
+            for (std::int64_t c = 0; c < group.count(); ++c) terms[first + c] = every[2 * c];
+          }
+        } else {
+          for (std::int64_t i = 0; i < size; ++i) terms[i] = source[group.at[i]];
+        }
       }
     }
 
