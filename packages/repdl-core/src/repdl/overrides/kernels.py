@@ -11,6 +11,7 @@ import functools
 import inspect
 import operator
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from types import CodeType
@@ -51,10 +52,10 @@ ENTERED: set[CodeType] = set()
 
 Kernel = tuple[str, str, Function, bool]
 """The name of an op, a key of the dispatcher, what is put there, and whether it asks for the keys of the call."""
-_Key = tuple[str, str, str]
-"""The name of an op, a device, and what happens with uncovered ones."""
-_found: dict[_Key, list[Kernel]] = {}
-"""Of torch's own ops with torch's own kernels, which stay what they are."""
+_Known = dict[str, list[Kernel]]
+"""The name of an op -> its kernels."""
+_found: defaultdict[tuple[str, str], _Known] = defaultdict(dict)
+"""For a device and what happens with uncovered ops: of torch's ops with its own kernels, which stay what they are."""
 
 
 @dataclass(frozen=True)
@@ -81,27 +82,29 @@ class Found:
         others = (key.split("/") for key in torch.library._impls)
         changed = ((namespace, name) for namespace, name, key, *_ in others if key not in UNREACHED)
         self._changed = {f"aten::{name}" for namespace, name in changed if namespace == "aten"}
-        self._here: dict[_Key, list[Kernel]] = {}
+        self._here: defaultdict[tuple[str, str], _Known] = defaultdict(dict)
 
-    def of(self, key: _Key) -> dict[_Key, list[Kernel]]:
-        """Where it is kept."""
-        return self._here if key[0] in self._changed else _found
+    def of(self, device: str, on_uncovered: str) -> Callable[[str], _Known]:
+        """Where it is kept, for the name of an op."""
+        torchs, here = _found[device, on_uncovered], self._here[device, on_uncovered]
+        changed = self._changed
+        return lambda name: here if name in changed else torchs
 
 
 def kernels(device: str, on_uncovered: str, names: Iterable[str], before: Found) -> Iterator[Kernel]:
     """What is put into torch for the ops of these names, as torch's dispatcher gives them."""
     refusals = Refusals(on_uncovered)
+    known = before.of(device, on_uncovered)
     for name in names:
-        if is_apart(name):
-            continue
-        key = name, device, on_uncovered
-        found = before.of(key).get(key)
+        found = known(name).get(name)
         if found is None:
+            if is_apart(name):
+                continue
             found = [*of_op(name, Keys.of(device), refusals), *_of_layouts(name, device, refusals)]
             for _, _, function, _ in found:
                 _note_entered(function)
             if name.startswith("aten::"):
-                before.of(key)[key] = found
+                known(name)[name] = found
         yield from found
 
 

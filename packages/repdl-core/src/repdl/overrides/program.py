@@ -93,6 +93,7 @@ def enable_if_asked() -> None:
     if wanted not in ON_UNCOVERED:
         raise ArgumentError(f"{VARIABLE} is {value!r}, expected 0, 1, raise or warn")
     enable(on_uncovered=wanted)
+    keep_modules()
 
 
 def start() -> None:
