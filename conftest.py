@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import sys
 from collections.abc import Generator, Iterator
 from contextlib import nullcontext
+from pathlib import Path
 
 import pytest
+
+STARTUP = str(Path(__file__).parent / "tests/startup")
+if STARTUP not in os.environ.get("PYTHONPATH", "").split(os.pathsep):  # the processes of pytest-xdist have it
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (STARTUP, os.environ.get("PYTHONPATH"))))
+
+
+def pytest_collection_finish() -> None:
+    """What is there before the first test stays: no search for garbage looks at it."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)

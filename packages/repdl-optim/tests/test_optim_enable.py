@@ -178,16 +178,19 @@ def test_optimizers__have_the_bits_of_torchs_with_each_of_its_options(name: str)
     """By the reference and at each ISA level, of float32 and float64, state included."""
     isa = pytest.importorskip("repdl_cpu.isa")
     inputs = [sample.kwargs for sample in INFOS[name].optim_inputs_func("cpu")]
-    for dtype, given in product((torch.float32, torch.float64), inputs):
-        with op_by_op(), repdl.enabled():
-            expected = after(getattr(torch.optim, name), given, dtype)
-        with repdl.enabled():
-            assert_same_bits(after(getattr(torch.optim, name), given, dtype), expected, f"{given}, enabled")
+    runs = list(product((torch.float32, torch.float64), inputs))
+    torchs, ours = getattr(torch.optim, name), getattr(repdl.optim, name)
+    with op_by_op(), repdl.enabled():
+        expected = [after(torchs, given, dtype) for dtype, given in runs]
+    with repdl.enabled():
+        enabled = [after(torchs, given, dtype) for dtype, given in runs]
+    for (dtype, given), single, whole in zip(runs, expected, enabled):
+        assert_same_bits(whole, single, f"{given}, enabled")
         with repdl.use_backend("reference"):
-            assert_same_bits(after(getattr(repdl.optim, name), given, dtype), expected, f"{given}, reference")
+            assert_same_bits(after(ours, given, dtype), single, f"{given}, reference")
         for level in isa.supported_isas():
             with isa.use_isa(level):
-                assert_same_bits(after(getattr(repdl.optim, name), given, dtype), expected, f"{given}, {level}")
+                assert_same_bits(after(ours, given, dtype), single, f"{given}, {level}")
 
 
 WHOLE = {
