@@ -152,8 +152,8 @@ def _executed(ctx: Any) -> tuple[bool, ...]:
     needs: tuple[bool, ...] = ctx.needs_input_grad
     if sum(needs) < 2:
         return needs
-    nodes = (node for node, _ in ctx.next_functions if node is not None)
-    return tuple(is_needed and is_executed(next(nodes)) for is_needed in needs)
+    nodes = iter([node for node, _ in ctx.next_functions if node is not None])
+    return tuple(is_needed and is_executed(next(nodes, None)) for is_needed in needs)
 
 
 def of_formula(

@@ -97,7 +97,7 @@ class SharedDerivative:
 
     def derivative_of(self, node: Any) -> Function:
         """The derivative for those inputs of a node of autograd whose gradients are wanted this time."""
-        executed = tuple(other is None or is_executed(other) for other, _ in node.next_functions)
+        executed = tuple(is_executed(other) for other, _ in node.next_functions)
         if executed not in self._to:
             self._to[executed] = self._derivative_to(executed)
         return self._to[executed]
@@ -118,7 +118,7 @@ class SharedDerivative:
 
         pairs = [(None, None) if of_op == seen else (of_op, seen) for of_op, seen in zip(self._of_op, self._seen)]
         before, after = zip(*pairs)
-        if not any(before):
+        if all(shape is None for shape in before):
             return cache_calls(derivative)
         shapes = *before[inputs:], *(None for _ in self.saved)
 
@@ -129,9 +129,12 @@ class SharedDerivative:
 
 
 def is_executed(node: Any) -> bool:
-    """Whether the backward pass that runs now goes on to a node: `torch.autograd.grad` goes to few of them."""
+    """Whether the backward pass that runs now goes on to a node: `torch.autograd.grad` goes to few of them.
+
+    True if there is none, so that nothing is left out.
+    """
     try:
-        return bool(_C._will_engine_execute_node(node))
+        return node is None or bool(_C._will_engine_execute_node(node))
     except RuntimeError:  # of a leaf that is asked for
         return True
 
