@@ -1,7 +1,8 @@
-"""Build the sdists of all packages, the wheels of all but repdl-cuda, and try them as a user would.
+"""Build the sdists of all packages, the wheels of all but repdl-cuda if it is not asked for, and try them as a user.
 
     python tools/wheels.py             # into build/dist, by what noxfile.py lists as RELEASE_TOOLS
     python tools/wheels.py --twice     # builds everything twice: the files must be the same bytes
+    python tools/wheels.py --cuda      # the wheel of repdl-cuda too: 7 minutes on two cores
     python tools/wheels.py --pure      # no wheel of repdl-cpu, and nothing is tried
     python tools/wheels.py --try       # only tries what is there: new environment, no compiler, README's program
     python tools/wheels.py --first     # only runs that program, by what is installed here
@@ -93,8 +94,10 @@ def try_out(folder: Path) -> None:
     run(*pip, "-c", ROOT / "constraints.txt", *re.findall(r'"([^"]+)"', needed))
     begin = time.perf_counter()
     alone = {"PATH": str(place / "bin"), "CC": "false", "CXX": "false", "PYTHONPATH": ""}
-    run(*pip, "--no-index", "--find-links", folder, "repdl-core[cpu,nn,optim]", **alone)
-    print(f"installed in {time.perf_counter() - begin:.0f} s")
+    extras = "cpu,nn,optim" + (",cuda" if [*folder.glob("repdl_cuda-*.whl")] else "")
+    run(*pip, "--no-index", "--find-links", folder, f"repdl-core[{extras}]", **alone)
+    print(f"installed {extras} in {time.perf_counter() - begin:.0f} s")
+    print(run(python, "-m", "repdl", "info", **alone), end="")
     bill = folder.parent / "repdl.cdx.json"
     words = ("--output-reproducible", "--sv", "1.6", "--of", "JSON", "-o", bill)
     run(sys.executable, "-m", "cyclonedx_py", "environment", python, *words)
@@ -104,6 +107,7 @@ def try_out(folder: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path, default=ROOT / "build/dist")
+    parser.add_argument("--cuda", action="store_true", help="the wheel of repdl-cuda too")
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--twice", action="store_true", help="build again, and compare the bytes")
     what.add_argument("--pure", action="store_true", help="no wheel of repdl-cpu, and nothing is tried")
@@ -115,11 +119,12 @@ def main() -> None:
         return run_first_program(sys.executable)
     if given.pure:
         return build(folder, PACKAGES | {"repdl-cpu": SDIST})
+    packages = PACKAGES | ({"repdl-cuda": ()} if given.cuda else {})
     if not given.only_try:
-        build(folder, PACKAGES)
+        build(folder, packages)
     if given.twice:
         again = folder.parent / f"{folder.name}-again"
-        build(again, PACKAGES)
+        build(again, packages)
         differ = [name for name, digest in sums(folder).items() if sums(again).get(name) != digest]
         if differ:
             sys.exit(f"not the same bytes twice: {', '.join(differ)}")
