@@ -7,3 +7,4 @@ import atexit
 import gc
 
 atexit.register(gc.freeze)
+del __file__  # it is none of the program, whose files a receipt lists
