@@ -13,7 +13,7 @@ from repdl.registry.families import families
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "docs"))
-from builders import benchmarks, gallery  # noqa: E402
+from builders import benchmarks, compiled, gallery  # noqa: E402
 
 project = "RepDL"
 author = "The RepDL developers"
@@ -47,6 +47,7 @@ suppress_warnings = ["myst.header"]
 def write_pages(_app: Any) -> None:
     """A page for each contract text and each processor, the glossary and the architecture; pictures."""
     benchmarks.write(ROOT / "docs")
+    compiled.write(ROOT / "docs")
     gallery.write(ROOT / "docs")
     into = ROOT / "docs/reference/contracts"
     shutil.rmtree(into, ignore_errors=True)

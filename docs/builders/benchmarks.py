@@ -18,7 +18,13 @@ from matplotlib.figure import Figure
 
 from builders.pictures import Theme, markdown, plain_axes, save
 
-TITLES = {"zen4": "AMD Zen 4", "zen5": "AMD Zen 5", "intel-amx": "Intel server core with AMX", "h200": "NVIDIA H200"}
+TITLES = {
+    "zen4": "AMD Zen 4",
+    "zen5": "AMD Zen 5",
+    "intel-amx": "Intel server core with AMX",
+    "emerald-rapids": "Intel server core without AMX (Emerald Rapids)",
+    "h200": "NVIDIA H200",
+}
 """Of the names that benchmarks/processor.py gives; a processor without a title has its name."""
 TABLES = {"kernels": "One thread", "2_threads": "Two threads", "avx2": "Both sides held to AVX2", "gpu": "On the GPU"}
 """Files with times, and the headings of their sections."""
