@@ -75,6 +75,7 @@ def test_mnist__published_bits(tmp_path: Path, backend: str) -> None:
     ]
 
 
+@pytest.mark.nightly  # in other runs ten steps, and all of the digits
 @has_mnist
 @has_initial_bits
 @fast_backends

@@ -11,7 +11,7 @@ import traceback
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import nullcontext, redirect_stdout
-from multiprocessing import get_context
+from multiprocessing import get_all_start_methods, get_context
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,9 @@ from repdl.cli.arguments import RESUME
 from repdl.errors import ReceiptError
 from repdl.overrides.program import enabled_with_children, execute
 from repdl.receipts import Receipt, Verdict, read, receipt, verify as compared
+
+PREPARED = "repdl.overrides.prepared"
+"""What the server imports."""
 
 
 def run(args: argparse.Namespace) -> int:
@@ -90,8 +93,11 @@ def _sample(args: argparse.Namespace) -> int:
 
 
 def _in_process(args: argparse.Namespace, first: int, steps: int) -> Verdict:
+    # Where a server can fork, torch is imported once for all parts.
+    context = get_context("forkserver" if "forkserver" in get_all_start_methods() else "spawn")
+    context.set_forkserver_preload([PREPARED])
     try:
-        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        with ProcessPoolExecutor(1, mp_context=context) as pool:
             return pool.submit(_verified, args, first, steps).result()
     except BrokenProcessPool as error:
         raise ReceiptError("the program ended its process") from error

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 from unittest import SkipTest
 
 from repdl.registry import OPS, implementations
-from repdl.registry.backend import get_backend
+from repdl.registry.backend import BACKENDS, get_backend
 from repdl.registry.families import families, family_of
 from repdl.testing.cases import Case, cases
 from repdl.testing.compare import assert_same_bits, hex_digest
@@ -60,8 +60,9 @@ class ParityTests:
     for a suite beside another one, which has run it."""
 
     whole: ClassVar[bool] = True
-    """Whether cases that are made of others in another dtype run as those do. Else they run under the recorded
-    contracts only, and their recorded bits are taken for the reference's: for a suite beside one that is whole."""
+    """Whether cases that are made of others in another dtype, and ops that are formulas over the backend's kernels, run
+    as all others do. Else they run under the recorded contracts only, and their recorded bits are taken for the
+    reference's: for a suite beside one that is whole."""
 
     def pytest_generate_tests(self, metafunc: Any) -> None:
         """The parameter `of_op`: the cases of an op as they are written, or as they are made of those in a dtype.
@@ -93,7 +94,8 @@ class ParityTests:
         golden = family_of(case.op).golden()
         recorded = None if golden is None else golden.get(str(case))
         is_long = str(case) in self.once and self.trusts_recorded
-        is_brief = bool(recorded) and (is_long or (case.derived is not None and not self.whole))
+        is_made = case.derived is not None or case.op not in BACKENDS.kernels(get_backend(self.backend))
+        is_brief = bool(recorded) and (is_long or (is_made and not self.whole))
         odd = () if is_brief else ODD_CONTRACTS
         for contract in (*CONTRACTS, *odd) if OPS[case.op].has_order else CONTRACTS[:1]:
             trusted = recorded.get(contract) if recorded and (is_brief or self.trusts_recorded) else None
