@@ -32,7 +32,8 @@ DEV_TOOLS = ["cmake>=3.25", "ninja", "pybind11>=3.0", "tomli>=2"]
 """What tools/dev.py builds with."""
 PARALLEL = ["-n", "auto", "--dist", "worksteal"]
 """A pytest process a core. Neighbouring tests share what they compute once."""
-EVERYTHING = ["packages", "tests", f"--ignore={NATIVE['cuda']}"]
+EVERYTHING = ["tests", "packages", f"--ignore={NATIVE['cuda']}"]
+"""Long tests first: at the end, short ones leave no process alone."""
 OLDEST_TORCH = "torch==2.6.*"
 """The bound in the packages' pyproject.toml; tests/test_packages.py compares them."""
 EXAMPLES = ["scikit-learn"]

@@ -308,11 +308,16 @@ def split_k() -> None:
 
 # ---- The tests
 
-ALL = [(kind, contract) for kind in KINDS for contract in LENGTHS]
+ISAS = repdl_cpu.supported_isas()
+ALL = [
+    pytest.param(kind, contract, isa, marks=() if contract == "v1" or isa == ISAS[0] else pytest.mark.nightly)
+    for kind in KINDS
+    for contract in LENGTHS
+    for isa in ISAS
+]
 
 
-@pytest.mark.parametrize("isa", repdl_cpu.supported_isas())
-@pytest.mark.parametrize(("kind", "contract"), ALL)
+@pytest.mark.parametrize(("kind", "contract", "isa"), ALL)
 def test_routes__bits(kind: str, contract: str, isa: str) -> None:
     width = WIDTH.get(isa, 4)
     for threads in THREADS:
@@ -326,7 +331,7 @@ def test_routes__bits(kind: str, contract: str, isa: str) -> None:
                 matmul_gemv(kind)
 
 
-@pytest.mark.parametrize("isa", repdl_cpu.supported_isas())
+@pytest.mark.parametrize("isa", ISAS)
 def test_routes__bits_of_blocks_and_splits(isa: str) -> None:
     for threads in (1, 2, 7):
         with running(isa, threads):
@@ -335,7 +340,7 @@ def test_routes__bits_of_blocks_and_splits(isa: str) -> None:
                 large(m, n, k)
 
 
-@pytest.mark.parametrize("isa", repdl_cpu.supported_isas())
+@pytest.mark.parametrize("isa", ISAS)
 def test_routes__bits_of_rows(isa: str) -> None:
     """Rows with every number of elements in their last vector, and several blocks of them."""
     for n in (*range(1, 35), 63, 64, 65, 127, 128, 129, *BLOCKS_OF_ROWS):
