@@ -192,6 +192,10 @@ def small_images(kind: str, contract: str) -> tuple[Any, ...]:
     return (*operands(kind, (9, 3, 3, 4), (20, 3, 2, 2)), uniform(3, 20), *ONCE, contract)
 
 
+def padded_images(kind: str, contract: str) -> tuple[Any, ...]:
+    return (*operands(kind, (9, 3, 3, 3), (20, 3, 3, 3)), None, [1, 1], [1, 1], [1, 1], 1, contract)
+
+
 def convolutions(kind: str, contract: str, width: int) -> None:
     def slices(make: Callable[..., tuple[Any, ...]], sizes: Sequence[tuple[int, int]]) -> None:
         x, w, bias, *options = make(kind, contract)
@@ -208,6 +212,8 @@ def convolutions(kind: str, contract: str, width: int) -> None:
     columns = [width, *(v * width - 1 for v in range(1, 5))]
     slices(positions_in_place, [(m, n) for m in range(1, ROWS + 1) for n in columns])
     slices(small_images, [(20, 2), (20, 3), (7, 1)])
+    expected = reference("conv2d", padded_images, kind, contract)
+    check("conv2d", padded_images(kind, contract), expected, f"padded images {contract}")
     x, w, bias, *options = one_channel(kind, contract)
     expected = reference("conv2d", one_channel, kind, contract)
     for n in (*(v * width - r for v in range(1, 9) for r in (1, 0)), 8 * width + 3, 140):

@@ -10,9 +10,11 @@
 #include <cstdint>
 #include <new>
 
+#include "repdl/huge_pages.hpp"
+
 namespace repdl::cpu {
 
-constexpr std::size_t scratch_kept = std::size_t{8} << 20;  // packed blocks and partial sums of a product
+constexpr std::size_t scratch_kept = std::size_t{16} << 20;  // packed operands and partial sums of a product
 
 namespace memory {
 
@@ -25,7 +27,9 @@ struct Block {
 
 inline Block allocate(std::size_t bytes) {
   bytes = (bytes + page - 1) / page * page;
-  return {::operator new(bytes, std::align_val_t{page}), bytes};
+  void* const data = ::operator new(bytes, std::align_val_t{page});
+  prefer_huge_pages(data, bytes);
+  return {data, bytes};
 }
 
 inline void release(Block block) { ::operator delete(block.data, std::align_val_t{page}); }

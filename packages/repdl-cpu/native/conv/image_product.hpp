@@ -26,42 +26,71 @@ struct ImagePacker {
   std::int64_t image_step;
   const std::int64_t* offset;
   Grid grid;
+  bool padded;  // PaddedImage::slack floats behind the last image may be read
 
   static constexpr bool reads_along_panels() { return true; }
 
   void pack(std::int64_t first, std::int64_t count, int width, std::int64_t k0, std::int64_t kc, float* dst) const {
-    struct Segment {
-      std::int64_t source;
-      int at, length;
-    };
-    Segment segments[4 * 64];
-    int n_segments = 0;
-    for (std::int64_t j = first; j < first + count;) {
-      const std::int64_t n = j / grid.size(), p = j % grid.size();
-      const std::int64_t y = p / grid.columns, x = p % grid.columns;
-      const std::int64_t length = std::min(grid.columns - x, first + count - j);
-      segments[n_segments++] = {n * image_step + y * grid.row_step + x, static_cast<int>(j - first),
-                                static_cast<int>(length)};
-      j += length;
-    }
-    for (std::int64_t k = 0; k < kc; ++k) {
-      float* row = dst + k * width;
-      const float* src = images + offset[k0 + k];
-      for (int r = 0; r < n_segments; ++r) {
-        const float* from = src + segments[r].source;
-        float* to = row + segments[r].at;
-        const int length = segments[r].length;
-        int i = 0;
-        for (; i + Vec::width <= length; i += Vec::width) Vec::load(from + i).store(to + i);
-        if (i == length) continue;
-        const Vec rest = Vec::load(from + i, length - i);
-        if (segments[r].at + i + Vec::width <= width)
-          rest.store(to + i);  // the overshoot is overwritten by the next runs
-        else
-          rest.store(to + i, length - i);
+    Part parts[4 * 64];
+    int n_parts = 0;
+    const std::int64_t before = first / grid.size() * grid.size();  // positions of whole images
+    std::int64_t y = (first - before) / grid.columns, x = first - before - y * grid.columns;
+    std::int64_t row = first / grid.size() * image_step + y * grid.row_step;
+    for (std::int64_t at = 0; at < count;) {
+      const std::int64_t length = std::min(grid.columns - x, count - at);
+      for (std::int64_t i = 0; i < length; i += W)
+        parts[n_parts++] = {row + x + i, at + i, static_cast<int>(std::min<std::int64_t>(W, length - i))};
+      at += length;
+      x = 0;
+      row += grid.row_step;
+      if (++y == grid.rows) {
+        y = 0;
+        row += image_step - grid.rows * grid.row_step;
       }
-      for (std::int64_t i = count; i < width; ++i) row[i] = 0.0f;
     }
+    // What sticks out of a part is overwritten by the next part or row; the last row is copied exactly.
+    const bool readable = padded || std::all_of(parts, parts + n_parts, [](const Part& p) { return p.length == W; });
+    const std::int64_t whole = readable && count == width ? kc - 1 : 0;
+    const std::int64_t* from = offset + k0;
+    if (n_parts == 2)
+      copy<2>(parts, from, whole, width, dst);
+    else if (n_parts == 3)
+      copy<3>(parts, from, whole, width, dst);
+    else if (n_parts == 4)
+      copy<4>(parts, from, whole, width, dst);
+    else
+      copy<0>(parts, from, whole, width, dst, n_parts);
+    for (std::int64_t k = whole; k < kc; ++k) {
+      float* to = dst + k * width;
+      for (int r = 0; r < n_parts; ++r) {
+        const Part& part = parts[r];
+        Vec::load(images + from[k] + part.source, part.length).store(to + part.at, part.length);
+      }
+      for (std::int64_t i = count; i < width; ++i) to[i] = 0.0f;
+    }
+  }
+
+ private:
+  static constexpr int W = Vec::width;
+
+  struct Part {  // of a row of positions, a vector at most
+    std::int64_t source, at;
+    int length;
+  };
+
+  // Whole vectors of `n` parts, or of as many as are given.
+  template <int n>
+  void copy(const Part* given, const std::int64_t* from, std::int64_t kc, int width, float* dst,
+            int n_given = n) const {
+    std::int64_t source[4 * 64], at[4 * 64];
+    const int parts = n ? n : n_given;
+    for (int r = 0; r < parts; ++r) {
+      source[r] = given[r].source;
+      at[r] = given[r].at;
+    }
+    for (std::int64_t k = 0; k < kc; ++k)
+#pragma GCC unroll 4
+      for (int r = 0; r < parts; ++r) Vec::load(images + from[k] + source[r]).store(dst + k * width + at[r]);
   }
 };
 
@@ -128,8 +157,8 @@ class ImageProduct {
     switch (plan_.route) {
       case ImageRoute::positions_packed:
         REPDL_ROUTE("image product: positions packed");
-        return gemm(m_, count * grid_.size(), terms_, chunk_, weights, ImagePacker{images, step, offset_.data(), grid_},
-                    out, tile);
+        return gemm(m_, count * grid_.size(), terms_, chunk_, weights,
+                    ImagePacker{images, step, offset_.data(), grid_, plan_.padded}, out, tile);
       case ImageRoute::one_channel:
         REPDL_ROUTE("image product: one channel");
         for (std::int64_t i = 0; i < count; ++i)
@@ -142,11 +171,12 @@ class ImageProduct {
         return gemm(m_, positions.extent(count * grid_.rows), terms_, chunk_, weights, positions, out, tile);
       }
       case ImageRoute::channels_first: {
-        REPDL_ROUTE("image product: channels first");
-        const RunOperand positions(images, offset_.data(), rows, tile.mr, 1);
-        out.transposed = true;
-        std::swap(out.row_bias, out.column_bias);
-        return gemm(positions.extent(count * grid_.rows), m_, terms_, chunk_, positions, weights, out, tile);
+        if constexpr (reads_a_in_place) {
+          const RunOperand positions(images, offset_.data(), rows, tile.mr, 1);
+          out.transposed = true;
+          std::swap(out.row_bias, out.column_bias);
+          return gemm(positions.extent(count * grid_.rows), m_, terms_, chunk_, positions, weights, out, tile);
+        }
       }
     }
   }

@@ -5,7 +5,6 @@
 
 #include "gemm/chunk_tree.hpp"
 #include "gemm/gemm.hpp"
-#include "repdl/huge_pages.hpp"
 
 namespace repdl::cpu {
 
@@ -16,9 +15,7 @@ class PrepackedB {
   // n columns of K terms, in panels of at most so many vectors as a tile of any height has.
   PrepackedB(std::int64_t n, std::int64_t K, std::int64_t vectors)
       : n_(n), K_(K), width_(static_cast<int>(std::min<std::int64_t>(max_vectors(max_rows), vectors)) * Vec::width),
-        packed_(count() * width_ * K + pack_slack) {
-    prefer_huge_pages(packed_.data(), static_cast<std::size_t>(count() * width_ * K) * sizeof(float));
-  }
+        packed_(count() * width_ * K + pack_slack) {}
 
   PrepackedB(const StridedPacker& packer, std::int64_t n, std::int64_t K)
       : PrepackedB(n, K, (n + Vec::width - 1) / Vec::width) {
