@@ -44,6 +44,7 @@ def windows() -> Iterator[tuple[tuple[int, ...], tuple[int, ...], list[Any]]]:
                 weight = o, c // groups, min(kernel, 2), kernel
                 yield (1, c, 4, width), weight, [[stride] * 2, [0, pad], [1, 1], groups]
     yield (1, 1, 32, 32), (1, 1, 2, 2), [[1, 1], [0, 0], [1, 1], 1]
+    yield (16, 3, 3, 4), (20, 3, 2, 2), [[1, 1], [0, 0], [1, 1], 1]  # packed: the last panel is full
     yield (1, 1, 31, 31), (1, 1, 1, 1), [[2, 2], [0, 0], [1, 1], 1]
 
 

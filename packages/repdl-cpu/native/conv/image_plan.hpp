@@ -32,9 +32,9 @@ struct ImagePlan {
     const auto whole = [](std::int64_t n) {
       return static_cast<double>((n + Vec::width - 1) / Vec::width * Vec::width);
     };
-    const double rows = static_cast<double>(m);
-    const double channels = reads_a_in_place && grid.columns >= few_positions ? whole(m) : 1e9;
-    const double unpacked = rows * whole(grid.columns) / static_cast<double>(grid.columns), packed = rows + packing;
+    const double rows = static_cast<double>(m), filled = whole(grid.columns) / static_cast<double>(grid.columns);
+    const double channels = grid.columns >= few_positions ? whole(m) * small_tiles : 1e9;
+    const double unpacked = rows * filled * in_place, packed = rows + (few_registers ? 7 * filled : 24);
     const double least = std::min(unpacked, packed);
     route = channels < least || (channels == least && broadcasts_are_fast()) ? ImageRoute::channels_first
             : unpacked > packed                                              ? ImageRoute::positions_packed
@@ -70,9 +70,10 @@ struct ImagePlan {
   }
 
   static constexpr std::int64_t few_positions = 4;  // in a row of a tile
-  // To pack a position takes as long as so many rows of the product. AVX2 was measured on a Zen 3, AVX-512 on a Zen 4
-  // with a slower packer.
-  static constexpr double packing = Vec::registers < 32 ? 4 : 24;
+  // With 16 registers a tile has few positions: a piece of a cache line of each channel, which takes longer to fetch
+  // than to multiply. Measured on a Zen 3; for 32 registers on a Zen 4, when packing took longer.
+  static constexpr bool few_registers = Vec::registers < 32;
+  static constexpr double small_tiles = few_registers ? 1.5 : 1.0, in_place = few_registers ? 1.03 : 1.0;
 };
 
 }  // namespace repdl::cpu

@@ -26,9 +26,9 @@ struct ImagePacker {
   std::int64_t image_step;
   const std::int64_t* offset;
   Grid grid;
-  bool padded;  // PaddedImage::slack floats behind the last image may be read
+  std::int64_t readable;  // floats from `images` on
 
-  static constexpr bool reads_along_panels() { return true; }
+  static constexpr bool reads_along_panels() { return false; }
 
   void pack(std::int64_t first, std::int64_t count, int width, std::int64_t k0, std::int64_t kc, float* dst) const {
     Part parts[4 * 64];
@@ -48,26 +48,18 @@ struct ImagePacker {
         row += image_step - grid.rows * grid.row_step;
       }
     }
-    // What sticks out of a part is overwritten by the next part or row; the last row is copied exactly.
-    const bool readable = padded || std::all_of(parts, parts + n_parts, [](const Part& p) { return p.length == W; });
-    const std::int64_t whole = readable && count == width ? kc - 1 : 0;
     const std::int64_t* from = offset + k0;
-    if (n_parts == 2)
-      copy<2>(parts, from, whole, width, dst);
+    const std::int64_t end = *std::max_element(from, from + kc) + parts[n_parts - 1].source + W;
+    if (end > readable || count < width)
+      copy_exactly(parts, n_parts, from, count, kc, width, dst);
+    else if (n_parts == 2)
+      copy<2>(parts, n_parts, from, kc, width, dst);
     else if (n_parts == 3)
-      copy<3>(parts, from, whole, width, dst);
+      copy<3>(parts, n_parts, from, kc, width, dst);
     else if (n_parts == 4)
-      copy<4>(parts, from, whole, width, dst);
+      copy<4>(parts, n_parts, from, kc, width, dst);
     else
-      copy<0>(parts, from, whole, width, dst, n_parts);
-    for (std::int64_t k = whole; k < kc; ++k) {
-      float* to = dst + k * width;
-      for (int r = 0; r < n_parts; ++r) {
-        const Part& part = parts[r];
-        Vec::load(images + from[k] + part.source, part.length).store(to + part.at, part.length);
-      }
-      for (std::int64_t i = count; i < width; ++i) to[i] = 0.0f;
-    }
+      copy<0>(parts, n_parts, from, kc, width, dst);
   }
 
  private:
@@ -78,10 +70,10 @@ struct ImagePacker {
     int length;
   };
 
-  // Whole vectors of `n` parts, or of as many as are given.
+  // Whole vectors of `n` parts, 0: of as many as there are. What sticks out of a part is overwritten by the next part,
+  // row or panel; behind the last one there is room.
   template <int n>
-  void copy(const Part* given, const std::int64_t* from, std::int64_t kc, int width, float* dst,
-            int n_given = n) const {
+  void copy(const Part* given, int n_given, const std::int64_t* from, std::int64_t kc, int width, float* dst) const {
     std::int64_t source[4 * 64], at[4 * 64];
     const int parts = n ? n : n_given;
     for (int r = 0; r < parts; ++r) {
@@ -91,6 +83,16 @@ struct ImagePacker {
     for (std::int64_t k = 0; k < kc; ++k)
 #pragma GCC unroll 4
       for (int r = 0; r < parts; ++r) Vec::load(images + from[k] + source[r]).store(dst + k * width + at[r]);
+  }
+
+  // At the end of the images, and panels that are not full: nothing but the positions is read.
+  void copy_exactly(const Part* parts, int n_parts, const std::int64_t* from, std::int64_t count, std::int64_t kc,
+                    int width, float* dst) const {
+    for (std::int64_t k = 0; k < kc; ++k, dst += width) {
+      for (int r = 0; r < n_parts; ++r)
+        Vec::load(images + from[k] + parts[r].source, parts[r].length).store(dst + parts[r].at, parts[r].length);
+      std::fill(dst + count, dst + width, 0.0f);
+    }
   }
 };
 
@@ -151,6 +153,8 @@ class ImageProduct {
       images = padded;
       step = image_.floats();
     }
+    const std::int64_t readable =
+        (count - 1) * step + (plan_.padded ? image_.floats() : image_.channels * image_.area());
     const Prepacked& weights = weights_[static_cast<std::size_t>(group)];
     const Tiling& tile = plan_.tile;
     const RunLayout rows{grid_.columns, grid_.rows, step, grid_.row_step};  // of positions
@@ -158,7 +162,7 @@ class ImageProduct {
       case ImageRoute::positions_packed:
         REPDL_ROUTE("image product: positions packed");
         return gemm(m_, count * grid_.size(), terms_, chunk_, weights,
-                    ImagePacker{images, step, offset_.data(), grid_, plan_.padded}, out, tile);
+                    ImagePacker{images, step, offset_.data(), grid_, readable}, out, tile);
       case ImageRoute::one_channel:
         REPDL_ROUTE("image product: one channel");
         for (std::int64_t i = 0; i < count; ++i)
@@ -171,12 +175,11 @@ class ImageProduct {
         return gemm(m_, positions.extent(count * grid_.rows), terms_, chunk_, weights, positions, out, tile);
       }
       case ImageRoute::channels_first: {
-        if constexpr (reads_a_in_place) {
-          const RunOperand positions(images, offset_.data(), rows, tile.mr, 1);
-          out.transposed = true;
-          std::swap(out.row_bias, out.column_bias);
-          return gemm(positions.extent(count * grid_.rows), m_, terms_, chunk_, positions, weights, out, tile);
-        }
+        REPDL_ROUTE("image product: channels first");
+        const RunOperand positions(images, offset_.data(), rows, tile.mr, 1);
+        out.transposed = true;
+        std::swap(out.row_bias, out.column_bias);
+        return gemm(positions.extent(count * grid_.rows), m_, terms_, chunk_, positions, weights, out, tile);
       }
     }
   }

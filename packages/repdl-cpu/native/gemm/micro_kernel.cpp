@@ -34,6 +34,7 @@ void run(const MicroTile& t) {
                                         : "tile",
               R, V);
   if (t.resume) REPDL_ROUTE("tile: chain resumed", R);
+  if (t.last && t.transposed) REPDL_ROUTE("tile: transposed", R);
   constexpr int width = Vec::width, line = 16;  // floats of a line of the cache
   Vec acc[R][V];
 #pragma GCC unroll 16
@@ -62,12 +63,8 @@ void run(const MicroTile& t) {
       for (int j = 0; j < V; ++j) acc[i][j].store(place + (i * V + j) * width);
   };
 
-  if constexpr (reads_a_in_place) {
-    if (t.last && t.transposed) {
-      REPDL_ROUTE("tile: transposed", R);
-      for (int j = 0; j < t.columns; ++j) __builtin_prefetch(t.c + j * t.ldc, 1);  // lines far apart, in time
-    }
-  }
+  if (t.last && t.transposed)  // lines far apart, which are fetched while the products are made
+    for (int j = 0; j < t.columns; ++j) __builtin_prefetch(t.c + j * t.ldc, 1);
 
   const float* a = t.a;
   const float* b = t.b;
@@ -121,19 +118,19 @@ void run(const MicroTile& t) {
                  (left >= width ? Vec::load(t.column_bias + j * width) : Vec::load(t.column_bias + j * width, left));
       result = canonical(result);
       float* c = t.c + i * t.ldc + j * width;
-      if (reads_a_in_place && t.transposed)
+      if (t.transposed)
         result.store(local[0] + (i * V + j) * width);
       else if (left >= width)
         result.store(c);
       else
         result.store(c, left);
     }
-  if (reads_a_in_place && t.transposed) store_transposed(local[0], V * width, R, t.columns, t.c, t.ldc);
+  if (t.transposed) store_transposed(local[0], V * width, R, t.columns, t.c, t.ldc);
 }
 
 template <int R, int V, Unpacked unpacked>
 constexpr MicroKernel choose() {
-  if constexpr (V <= max_vectors(R) && (unpacked != Unpacked::a || reads_a_in_place))
+  if constexpr (V <= max_vectors(R))
     return &run<R, V, unpacked>;
   else
     return nullptr;

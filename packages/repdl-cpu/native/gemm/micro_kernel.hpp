@@ -37,8 +37,6 @@ using MicroKernel = void (*)(const MicroTile&);
 // Which operand is read in place, the other one being packed. With b, `offset` goes on for
 // prefetch_ahead elements more than there are terms.
 enum class Unpacked { none, a, b };
-// With 16 registers a tile has few rows: a piece of a cache line of each, which takes longer to fetch than to multiply.
-constexpr bool reads_a_in_place = Vec::registers >= 32;
 constexpr int prefetch_ahead = 12;
 
 // What fits the registers: rows * vectors accumulators, one row of B, and of A one broadcast, or
