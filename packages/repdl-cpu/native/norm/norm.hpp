@@ -144,18 +144,29 @@ void gradient_rows(const GradientRow& row, const std::array<Moments, R>& moments
     a[r] = Vec::set1(sums[0] / count);
     b[r] = Vec::set1(-(sums[1] / count));
   }
-  row_loop(n, [=, grad = grad, x = x, out = out, step = step](std::int64_t i, auto part) {
-    std::array<Vec, R> g, h;
+  // V vectors from i on: of each row a whole line of the cache, so that stores past the caches fill it at once.
+  const auto vectors = [=, grad = grad, x = x, out = out, step = step](auto count, std::int64_t i, auto part) {
+    constexpr int V = decltype(count)::value, W = Vec::width;
+    std::array<std::array<Vec, R>, V> g, h;
     for (int r = 0; r < R; ++r) {
       prefetch(grad + r * step + i, ahead);
       prefetch(x + r * step + i, ahead);
-      g[r] = part.load(grad + r * step + i);
-      h[r] = (part.load(x + r * step + i) - mean[r]) * rstd[r];
-      // h * -b and -h * b are the same number.
-      put(part, out + r * step + i, canonical(rstd[r] * fma(h[r], b[r], weighted(i, part, g[r]) - a[r])), past);
+      for (int v = 0; v < V; ++v) {
+        const std::int64_t at = r * step + i + v * W;
+        g[v][r] = part.load(grad + at);
+        h[v][r] = (part.load(x + at) - mean[r]) * rstd[r];
+        // h * -b and -h * b are the same number.
+        const Vec w = weighted(i + v * W, part, g[v][r]);
+        put(part, out + at, canonical(rstd[r] * fma(h[v][r], b[r], w - a[r])), past);
+      }
     }
-    each(i, part, g, h);
-  });
+    for (int v = 0; v < V; ++v) each(i + v * W, part, g[v], h[v]);
+  };
+  constexpr int line = 16;  // floats
+  const std::int64_t whole = n / line * line;
+  for (std::int64_t i = 0; i < whole; i += line)
+    vectors(std::integral_constant<int, line / Vec::width>{}, i, FullVector{});
+  row_loop(n - whole, [&](std::int64_t i, auto part) { vectors(std::integral_constant<int, 1>{}, whole + i, part); });
 }
 
 // The contract's sums over `rows` of `width` columns at once, while each row is visited once:
