@@ -19,6 +19,7 @@ from matplotlib.figure import Figure
 from builders.pictures import Theme, markdown, plain_axes, save
 
 TITLES = {
+    "zen3": "AMD Zen 3",
     "zen4": "AMD Zen 4",
     "zen5": "AMD Zen 5",
     "intel-amx": "Intel server core with AMX",
