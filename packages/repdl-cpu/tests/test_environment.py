@@ -77,16 +77,17 @@ ON_ISAS = [
 
 
 @pytest.mark.skipif(not DIRECTIONS, reason="rounding modes of this processor's ABI are not written down here")
+@pytest.mark.parametrize("threads", [3, pytest.param(1, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize(("isa", "direction"), ON_ISAS)
-def test_environment__rounding_mode(isa: str, direction: str) -> None:
-    """Each of three threads sets the mode of its own; calls of little work have the caller alone."""
+def test_environment__rounding_mode(isa: str, direction: str, threads: int) -> None:
+    """Each of several threads sets the mode of its own; calls of little work have the caller alone."""
     before = repdl.settings.threads.state.threads
     prepared = [(case, case.make()) for case in cases() if covers(case, "cpu")]
     table = implementations(get_backend("cpu"))
     results: list[Any] = []
     try:
         with repdl_cpu.use_isa(isa), rounding(direction) as libm:
-            repdl.set_num_threads(3)
+            repdl.set_num_threads(threads)
             for case, args in prepared:
                 same = replace(case, make=lambda args=args: args)
                 results.append((case, run(same, "v1", table[case.op])))
@@ -95,7 +96,7 @@ def test_environment__rounding_mode(isa: str, direction: str) -> None:
         repdl.settings.threads.state.threads = before
     assert kept, "the caller's rounding mode was not put back"
     for case, actual in results:
-        assert_recorded(actual, case, f"{case} rounding {direction} on {isa}")
+        assert_recorded(actual, case, f"{case} rounding {direction} on {isa} with {threads} threads")
 
 
 FIRST_CALL = """

@@ -74,7 +74,7 @@ struct ImagePacker {
   // row or panel; behind the last one there is room.
   template <int n>
   void copy(const Part* given, int n_given, const std::int64_t* from, std::int64_t kc, int width, float* dst) const {
-    std::int64_t source[4 * 64], at[4 * 64];
+    std::int64_t source[4 * 64], at[4 * 64];  // copies, which no store can reach: they stay in registers
     const int parts = n ? n : n_given;
     for (int r = 0; r < parts; ++r) {
       source[r] = given[r].source;
