@@ -23,7 +23,8 @@ from repdl.overrides.program import NotBegunError
 PROGRAM = Path(__file__).parent / "train_ranks.py"
 needs_ranks = pytest.mark.skipif(not ranks.AVAILABLE, reason=ranks.NEEDS)
 RUN = [sys.executable, "-m", "repdl", "run"]
-ONE_THREAD = {"OMP_NUM_THREADS": "1"}
+SETTINGS = {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": ""}
+"""One thread a rank, and rank 0, whose output nobody reads first, writes whole lines."""
 
 
 def _run(*arguments: object, torchrun: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
@@ -32,7 +33,7 @@ def _run(*arguments: object, torchrun: Sequence[str] = ()) -> subprocess.Complet
     command = [*launcher, *RUN[1:]] if torchrun else RUN
     return subprocess.run(
         [*command, *map(str, arguments)],
-        capture_output=True, text=True, timeout=300, check=False, env={**os.environ, **ONE_THREAD},
+        capture_output=True, text=True, timeout=300, check=False, env={**os.environ, **SETTINGS},
     )  # fmt: skip
 
 
@@ -127,7 +128,7 @@ def test_launcher__a_rank_that_is_killed_ends_all() -> None:
 def test_launcher__a_signal_ends_all(number: signal.Signals, tmp_path: Path) -> None:
     """Nothing is left behind, not even where the process that waits can't do anything about it."""
     command = [*RUN, "--ranks", "2", str(PROGRAM), "--wait"]
-    environment = {**os.environ, **ONE_THREAD, "PYTHONFAULTHANDLER": "1"}
+    environment = {**os.environ, **SETTINGS, "PYTHONFAULTHANDLER": "1"}
     with (
         (tmp_path / "errors").open("w+") as errors,
         subprocess.Popen(command, text=True, env=environment, stdout=subprocess.PIPE, stderr=errors) as run,
