@@ -61,15 +61,15 @@ def install(
     *tools: str,
     backends: tuple[str, ...] = ("cpu",),
     torch: str = "-cconstraints.txt torch",
-    definitions: tuple[str, ...] = (),
+    isas: str = "all",
 ) -> None:
-    """Install what the packages need, then the packages, built from this checkout as CMake is told, then tools."""
+    """Install what the packages need, the packages from this checkout (repdl-cpu for some levels), then tools."""
     session.install("pip>=23.1")  # the one that Python 3.10 brings knows no build settings
     session.install(*torch.split(), "numpy", "tqdm")
     for backend in backends:
         # A build directory that stays makes a second build short.
         settings = [f"build-dir={ROOT / 'build' / f'{backend}-{session.name}'}", WERROR]
-        settings += [f"cmake.define.{definition}" for definition in definitions]
+        settings += [f"cmake.define.REPDL_CPU_ISAS={isas}"] if backend == "cpu" else []
         session.install("--no-deps", *(f"--config-settings={setting}" for setting in settings), NATIVE[backend])
     session.install("--no-deps", *PURE)
     if tools:
@@ -141,7 +141,7 @@ def tests(session: nox.Session) -> None:
 @nox.session
 def quick(session: nox.Session) -> None:
     """Whether RepDL works here, in minutes: the kernels for this processor alone, a case of each op, a program."""
-    install(session, definitions=("REPDL_CPU_ISAS=native",))
+    install(session, isas="native")
     session.run("repdl", "check", "cpu", "--cases", "1")
     session.run("python", "tools/wheels.py", "--first")
 

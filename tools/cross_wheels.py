@@ -54,6 +54,7 @@ def build(platform: str, folder: Path) -> Path:
             "CMAKE_CXX_COMPILER": compiler,
             "PYTHON_MODULE_EXTENSION": f".{soabi}.so",
             "Python_SOABI": soabi,
+            "REPDL_CPU_ISAS": "all",
         }
         settings = [f"-Ccmake.define.{name}={value}" for name, value in defined.items()]
         command = [

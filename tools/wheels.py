@@ -31,7 +31,7 @@ ROOT = Path(__file__).parents[1]
 SDIST = ("--sdist", "--no-isolation", "--skip-dependency-check")
 PACKAGES: dict[str, tuple[str, ...]] = {
     "repdl-core": (),
-    "repdl-cpu": (),
+    "repdl-cpu": ("-Ccmake.define.REPDL_CPU_ISAS=all",),
     "repdl-nn": (),
     "repdl-optim": (),
     "repdl-cuda": SDIST,

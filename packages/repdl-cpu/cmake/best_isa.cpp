@@ -1,4 +1,4 @@
-// Prints the level that REPDL_CPU_ISAS=native builds (isas.cmake).
+// Prints the level that native stands for in REPDL_CPU_ISAS (isas.cmake).
 #include <cstdio>
 
 #include "base/isas.hpp"

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from repdl_cpu import _machine
+
 PACKAGE = Path(__file__).parents[1]
 CXX = os.environ.get("CXX", "c++")
 pytestmark = pytest.mark.skipif(not (PACKAGE / "native").is_dir(), reason="no source tree of repdl-cpu here")
@@ -29,14 +31,25 @@ def configure(folder: Path, code: str, *options: str) -> str:
 ISAS = f'include("{PACKAGE}/cmake/isas.cmake")\nrepdl_isas(isas)\nmessage(STATUS "levels: ${{isas}}.")'
 
 
-def test_build__isas_of_this_processor(tmp_path: Path) -> None:
+def test_build__isas_of_this_processor_and_the_baseline(tmp_path: Path) -> None:
+    best = _machine.supported_isas()[0]
+    assert f"levels: {'baseline' if best == 'baseline' else f'baseline;{best}'}." in configure(tmp_path, ISAS)
+
+
+def test_build__all_isas(tmp_path: Path) -> None:
     x86 = platform.machine() in ("x86_64", "AMD64")
-    assert f"levels: {'baseline;avx2;avx512' if x86 else 'baseline'}." in configure(tmp_path, ISAS)
+    expected = f"levels: {'baseline;avx2;avx512' if x86 else 'baseline'}."
+    assert expected in configure(tmp_path, ISAS, "-DREPDL_CPU_ISAS=all")
+    (tmp_path / "cross").mkdir()
+    assert expected in configure(tmp_path / "cross", ISAS, "-DCMAKE_SYSTEM_NAME=Linux")
 
 
 def test_build__isas_are_the_targets_not_the_hosts(tmp_path: Path) -> None:
     # As with -arch arm64 on an Intel Mac: the host's processor is what it was.
-    assert "levels: baseline." in configure(tmp_path, ISAS, "-DCMAKE_CXX_FLAGS=-U__x86_64__")
+    for wanted in ("all", "native", "baseline;native"):
+        assert "levels: baseline." in configure(
+            tmp_path, ISAS, "-DCMAKE_CXX_FLAGS=-U__x86_64__", f"-DREPDL_CPU_ISAS={wanted}"
+        )
 
 
 @pytest.mark.parametrize("target", ["aarch64", "riscv64", "s390x"])
@@ -57,13 +70,12 @@ def test_build__isas_that_are_asked_for(tmp_path: Path) -> None:
 
 
 def test_build__the_best_isa_of_this_processor(tmp_path: Path) -> None:
-    from repdl_cpu import _machine
-
     for _ in range(2):  # a build directory is configured again
         assert f"levels: {_machine.supported_isas()[0]}." in configure(tmp_path, ISAS, "-DREPDL_CPU_ISAS=native")
     (tmp_path / "other").mkdir()
     broken = ISAS.replace("\n", '\nset(CMAKE_CXX_FLAGS "-include none.hpp")\n', 1)
-    assert "can't be found out; name a level" in configure(tmp_path / "other", broken, "-DREPDL_CPU_ISAS=native")
+    said = configure(tmp_path / "other", broken, "-DREPDL_CPU_ISAS=native", "-DREPDL_TARGET_IS_X86_64=ON")
+    assert "can't be found out; name levels, or all" in said
 
 
 def test_build__universal_binaries_are_refused(tmp_path: Path) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import warnings
 
 import pytest
 
 import repdl
 import repdl_cpu
-from repdl.errors import BackendError
+from repdl.errors import BackendError, SlowBackendWarning
 from repdl_cpu import isa
 
 
@@ -34,8 +35,18 @@ def test_isa__what_was_not_built_is_not_supported(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(BackendError, match="'avx2' asked for.*supports baseline"):
         isa._load("avx2")
     monkeypatch.setattr(isa, "find_spec", lambda name: None)
-    with pytest.raises(BackendError, match="and none was built.*REPDL_CPU_ISAS=native"):
+    with pytest.raises(BackendError, match="and none was built.*REPDL_CPU_ISAS=all"):
         isa.supported_isas()
+
+
+@pytest.mark.skipif(repdl_cpu.supported_isas() == ["baseline"], reason="this processor has no better one")
+def test_isa__warns_if_the_best_was_not_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    best = repdl_cpu.supported_isas()[0]
+    with warnings.catch_warnings(action="error"):
+        assert isa._best() == best
+    monkeypatch.setattr(isa, "find_spec", lambda name: name == "repdl_cpu._baseline" or None)
+    with pytest.warns(SlowBackendWarning, match=f"has {best}, and it was not built.*for baseline.*REPDL_CPU_ISAS=all"):
+        assert isa._best() == "baseline"
 
 
 def test_isa__each_supported_one_is_compiled_and_loads() -> None:

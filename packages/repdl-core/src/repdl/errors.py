@@ -106,7 +106,7 @@ class UnavailableError(BackendError):
 
 
 class SlowBackendWarning(UserWarning):
-    """The reference backend computes because no native one is installed."""
+    """The reference backend computes because no native one is installed, or kernels of a lower ISA level than could."""
 
 
 class NameTakenError(RepDLError, ValueError):

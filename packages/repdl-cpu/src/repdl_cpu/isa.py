@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-from repdl.errors import BackendError
+from repdl.errors import BackendError, SlowBackendWarning
 from repdl.settings.generation import GENERATION
 from repdl_cpu import _machine
 
@@ -24,10 +25,23 @@ def supported_isas() -> list[str]:
     built = [isa for isa in known if find_spec(f"repdl_cpu._{isa}")]
     if not built:
         raise BackendError(
-            f"repdl-cpu: this machine supports {', '.join(known)}, and none was built; build the best with "
-            f"pip install packages/repdl-cpu -Ccmake.define.REPDL_CPU_ISAS=native"
+            f"repdl-cpu: this processor has {', '.join(known)}, and none was built; build it here, or with "
+            f"-Ccmake.define.REPDL_CPU_ISAS=all where it was built"
         )
     return built
+
+
+def _best() -> str:
+    """The best ISA level that can run; it warns if this processor has a better one that was not built."""
+    best, has = supported_isas()[0], _machine.supported_isas()[0]
+    if best != has:
+        warnings.warn(
+            f"repdl-cpu: this processor has {has}, and it was not built, so the slower kernels for {best} compute (the "
+            f"same bits); build it here, or with -Ccmake.define.REPDL_CPU_ISAS=all where it was built",
+            SlowBackendWarning,
+            stacklevel=2,
+        )
+    return best
 
 
 def _load(isa: str) -> Any:
@@ -40,7 +54,7 @@ def _load(isa: str) -> Any:
 
 
 class _Current:
-    isa = os.environ.get("REPDL_CPU_ISA") or supported_isas()[0]
+    isa = os.environ.get("REPDL_CPU_ISA") or _best()
     module: Any = None
 
 
