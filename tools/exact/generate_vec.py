@@ -2,7 +2,7 @@
 
 `exp_vec` are those of `exp.hpp`, and so on.
 
-    python tools/exact/generate_vec.py exp_vec log_vec sin_vec erf_vec tanh_vec
+    python tools/exact/generate_vec.py exp_vec log_vec sin_vec erf_vec erf_avx2 tanh_vec
 
 Tables are as in the headers; the polynomials, near-minimax (Chebyshev) fits in 200 bits, are
 rounded to float there.
@@ -14,7 +14,7 @@ import sys
 from itertools import pairwise
 
 import numpy as np
-from mpmath import chebyfit, cos, erf, exp, log, log1p, mp, mpf, nint, pi, sin, sqrt
+from mpmath import chebyfit, cos, erf, exp, log, log1p, mp, mpf, nint, pi, polyval, sin, sqrt, taylor
 
 mp.prec = 200
 ENTRIES = 32
@@ -143,6 +143,82 @@ def erf_vec() -> None:
             show(f"c{i}_low", [rounded(v - rounded(v)) for v in values])
 
 
+ERF_SCALE, ERF_MOST = np.float32(0.91), 3.925
+
+
+def erf_word(upper: float, lower: float) -> tuple[np.float32, float, float]:
+    """A float whose last 16 bits are the first ones of another, as near as it gets to `upper`; both values."""
+    bits = lambda x: int(np.float32(x).view(np.uint32))
+    low, high = (bits(lower) + 0x8000) >> 16, bits(upper) >> 16
+    word = min(
+        (np.uint32(h << 16 | low).view(np.float32) for h in (high - 1, high, high + 1)),
+        key=lambda v: abs(float(v) - upper),
+    )
+    return word, float(word), float(np.uint32(low << 16).view(np.float32))
+
+
+def erf_avx2() -> None:
+    """For eight intervals of z, those on which three bits of ERF_SCALE z + 1 are one number, up to ERF_MOST: a
+    centre c of which two coefficients of erf(c + r) are nearly floats, and the coefficients up to r**9; c1 has what
+    rounding takes from it, c8 carries c9 in its last bits."""
+    edges = [k / 4 / float(ERF_SCALE) for k in range(4)] + [(1 + k / 2) / float(ERF_SCALE) for k in range(4)]
+    names = ["centre", "c0", "c1", "c1_low", "c2", "c3", "c4", "c5", "c6", "c7", "c8"]
+    table = {name: [mpf(0)] * 8 for name in names}
+    for j, (low, high) in enumerate(pairwise([*edges, ERF_MOST])):
+        nodes = (low + high) / 2 + (high - low) / 2 * np.cos(np.pi * (np.arange(120) + 0.5) / 120)
+        nodes = np.maximum(nodes, 1e-4)
+        y = np.array([float(erf(mpf(z))) for z in nodes])
+        if low == 0:
+            c, powers = {"centre": 0.0, "c0": 0.0, "c2": 0.0, "c4": 0.0, "c6": 0.0}, [3, 5, 7, 9]
+            known = [mpf(0)]
+        else:
+            middle, powers = mpf(low + high) / 2, list(range(3, 10))
+            fit = chebyfit(lambda x, m=middle: erf(m + x), [low - middle, high - middle], 10)
+            ends = np.float32(
+                [(low + high) / 2 - 0.06 * (high - low), min((low + high) / 2 + 0.06 * (high - low), 2 * low)]
+            )
+            centres = np.arange(*ends.view(np.int32), dtype=np.int32).view(np.float32)
+            far = np.maximum(high - centres.astype(float), centres.astype(float) - low)
+            exact = [np.longdouble(float(v)) + np.longdouble(float(v - mpf(float(v)))) for v in fit[::-1]]
+            d = centres.astype(np.longdouble) - np.longdouble(float(middle))
+            d -= np.longdouble(float(middle - mpf(float(middle))))
+            error = lambda terms, d=d: np.polyval(terms[::-1], d) - np.polyval(terms[::-1], d).astype(np.float32)
+            cost = abs(error(exact)) + abs(error([k * (k - 1) / 2 * v for k, v in enumerate(exact)][2:])) * far**2
+            at = mpf(float(centres[np.argmin(cost)]))
+            true = taylor(lambda x, m=middle, fit=fit: polyval(fit, x - m), at, 2)
+            c = {"centre": at, "c0": rounded(true[0]), "c1": rounded(true[1]), "c2": rounded(true[2])}
+            c["c1_low"] = true[1] - c["c1"]
+            known = [c["c0"], true[1], c["c2"]]
+        r = nodes - float(c["centre"])
+        far = abs(r).max()
+        left = [erf(mpf(z)) - sum(v * (mpf(z) - c["centre"]) ** k for k, v in enumerate(known)) for z in nodes]
+        left = np.array([float(v) for v in left])
+
+        def fitted(powers: list[int], left: np.ndarray, r: np.ndarray = r, y: np.ndarray = y, far: float = far) -> list:
+            matrix = np.stack([(r / far) ** k / y for k in powers], 1)
+            return [v / far**k for v, k in zip(np.linalg.lstsq(matrix, left / y, rcond=None)[0], powers, strict=True)]
+
+        # The odd one of the first interval has its slope last; of the others c0, c1 and c2 are known.
+        last = dict(zip(powers, fitted([1, *powers] if low == 0 else powers, left)[-len(powers) :], strict=True))
+        c["c8"], c8, c9 = erf_word(last.get(8, 1e-30), last[9])
+        left = left - c9 * r**9 - (c8 * r**8 if low else 0)
+        for k in powers:
+            if k < 8:
+                rest = [m for m in powers if k <= m < 8]
+                c[f"c{k}"] = rounded(fitted([1, *rest], left)[1] if low == 0 else fitted(rest, left)[0])
+                left = left - float(c[f"c{k}"]) * r**k
+        if low == 0:
+            slope = fitted([1], left)[0]
+            c["c1"] = rounded(slope)
+            c["c1_low"] = slope - float(c["c1"])
+            left = left - slope * r
+        print(f"  {low:.4f} to {high:.4f}: error of the fit 2**{np.log2(abs(left / y).max()):.1f}", file=sys.stderr)
+        for name in names:
+            table[name][(j + 4) % 8] = rounded(c[name])
+    for name in names:
+        show(name, table[name])
+
+
 TANH_SHIFT, TANH_LEAST, TANH_MOST = 171 / 256, 2.0**-13, 9.1
 
 
@@ -219,7 +295,14 @@ def tanh_vec() -> None:
         show(name, [mpf(float(v)) for v in row])
 
 
-TABLES = {"exp_vec": exp_vec, "log_vec": log_vec, "sin_vec": sin_vec, "erf_vec": erf_vec, "tanh_vec": tanh_vec}
+TABLES = {
+    "exp_vec": exp_vec,
+    "log_vec": log_vec,
+    "sin_vec": sin_vec,
+    "erf_vec": erf_vec,
+    "erf_avx2": erf_avx2,
+    "tanh_vec": tanh_vec,
+}
 
 if __name__ == "__main__":
     for name in sys.argv[1:] or TABLES:

@@ -1,6 +1,7 @@
 // erf of a whole Vec: the bits of repdl/exact/erf.hpp, by pairs of floats.
 #pragma once
 
+#include "exact/erf_avx2.hpp"
 #include "repdl/exact/erf.hpp"
 #include "repdl/exact/pairs/erf.hpp"
 #include "simd/simd_mask.hpp"
@@ -11,7 +12,12 @@ namespace repdl::cpu {
 
 template <class V>
 [[gnu::always_inline]] inline V erf(V x) {
-  return or_else<exactly<exact::erf>>(x, pairs::erf(value_of(x)));
+#if defined(__AVX512F__)
+  const Rounded y = pairs::erf(value_of(x));
+#else
+  const Rounded y = erf_by_eight(value_of(x));
+#endif
+  return or_else<exactly<exact::erf>>(x, y);
 }
 
 #else

@@ -1,6 +1,6 @@
 // erf by pairs of floats (pairs.hpp).
 //
-//   |x| = a + r, a the nearest multiple of 1/8 (1/4 with tables of 16 entries)
+//   |x| = a + r, a the nearest multiple of 1/8
 //   erf(|x|) = c0 + r (c1 + r (c2 + ...)), a polynomial for each a; c0, c1 and c2 with corrections
 #pragma once
 
@@ -9,13 +9,11 @@
 namespace repdl::exact::pairs {
 
 // The margin is erf_margin times the result, of which only erf_bound counts: measured.
-template <class V>
-constexpr float erf_margin = entries<V> == 16 ? 0x1.08p-33f : 0x1.bcp-35f;
-template <class V>
-constexpr float erf_bound = entries<V> == 16 ? 0x1p-3f : 0x1p-4f;
+constexpr float erf_margin = 0x1.bcp-35f, erf_bound = 0x1p-4f;
 
 template <class V>
 REPDL_HD_INLINE Rounded<V> erf(V x) {
+  static_assert(entries<V> == 32);
   // tools/exact/generate_vec.py
   static constexpr Table<V> c0(
       {0x0p+0f,        0x1.1f5e1ap-3f, 0x1.1af54ep-2f, 0x1.9dd0d2p-2f, 0x1.0a7ef6p-1f, 0x1.3f196ep-1f, 0x1.6c1c98p-1f,
@@ -100,8 +98,7 @@ REPDL_HD_INLINE Rounded<V> erf(V x) {
        0x1.05e696p-10f,  0x1.387c1cp-11f,  0x1.1439aap-12f,  0x1.386296p-15f,  -0x1.6d3c58p-14f, -0x1.19ececp-13f,
        -0x1.197dccp-13f, -0x1.d217cap-14f, -0x1.56cab4p-14f, -0x1.cd6f24p-15f, -0x1.20c09ep-15f, -0x1.533b72p-16f,
        -0x1.78798ep-17f, -0x1.8c6db6p-18f});
-  constexpr bool narrow = entries<V> == 16;
-  constexpr float magic = narrow ? 0x1.8p+21f : 0x1.8p+20f, last = narrow ? 3.75f : 3.875f;
+  constexpr float magic = 0x1.8p+20f, last = 3.875f;
 
   const auto usual = not_tiny(x);
   const V z = smaller(V::set1(3.925f), mask_or_zero(usual, absolute(x)));  // 1 from there on
@@ -122,7 +119,7 @@ REPDL_HD_INLINE Rounded<V> erf(V x) {
   q = fma(q, r, slope_rest + c1_low[shifted]);
   const V rest = fma(q, r, s_rest + c0_low[shifted]);
 
-  const V margin = smaller(V::set1(erf_bound<V>), s) * V::set1(erf_margin<V>);
+  const V margin = smaller(V::set1(erf_bound), s) * V::set1(erf_margin);
   const Rounded<V> y = rounded(DoubleFloat<V>{s, rest}, margin);
   // Of the tiny arguments only zeros are decided.
   return {with_sign(y.value, x), y.decided & (usual | (x == V::zero()))};
