@@ -124,49 +124,48 @@ class ChannelElements {
  public:
   ChannelElements(const Groups& s, const Backward& in, std::int64_t channel) : s_(s), in_(in), channel_(channel) {}
 
+  // The elements of one batch element, numbered as in the row, from its first to `end`.
+  struct Stretch {
+    const float *grad, *x;
+    Vec mean, rstd;
+    std::int64_t end;
+
+    template <class P>
+    std::array<Vec, 2> operator()(std::int64_t i, P part) const {
+      prefetch(grad + i, ahead);
+      prefetch(x + i, ahead);
+      const Vec g = part.load(grad + i);
+      return {g * ((part.load(x + i) - mean) * rstd), g};
+    }
+  };
+
+  // That of element i.
+  Stretch stretch(std::int64_t i) const {
+    const std::int64_t n = i / s_.inner, row = n * s_.groups + channel_ / s_.channels;
+    const std::int64_t offset = (n * s_.groups * s_.channels + channel_ - n) * s_.inner;
+    return {in_.grad + offset, in_.x + offset, Vec::set1(in_.mean[row]), Vec::set1(in_.rstd[row]), (n + 1) * s_.inner};
+  }
+
   template <class P>
   std::array<Vec, 2> operator()(std::int64_t i, P part) const {
-    if (i < begin_ || i + part.n > end_) {
-      move(i);
-      if (i + part.n > end_) return one_by_one(i, part.n);
+    const Stretch here = stretch(i);
+    if (i + part.n <= here.end) return here(i, part);
+    REPDL_ROUTE("group_norm: over batch elements");
+    float product[Vec::width] = {}, grad[Vec::width] = {};
+    for (int e = 0; e < part.n; ++e) {
+      const std::array<Vec, 2> one = stretch(i + e)(i + e, MaskedTail{1});
+      one[0].store(product + e, 1);
+      one[1].store(grad + e, 1);
     }
-    const float *g = in_.grad + (offset_ + i), *x = in_.x + (offset_ + i);
-    prefetch(g, ahead);
-    prefetch(x, ahead);
-    const Vec grad = part.load(g);
-    return {grad * ((part.load(x) - Vec::set1(mean_)) * Vec::set1(rstd_)), grad};
+    return {Vec::load(product), Vec::load(grad)};
   }
 
  private:
   static constexpr std::int64_t ahead = 1024;
 
-  // To the batch element of element i.
-  void move(std::int64_t i) const {
-    const std::int64_t n = i / s_.inner, row = n * s_.groups + channel_ / s_.channels;
-    begin_ = n * s_.inner;
-    end_ = begin_ + s_.inner;
-    offset_ = (n * s_.groups * s_.channels + channel_) * s_.inner - begin_;
-    mean_ = in_.mean[row];
-    rstd_ = in_.rstd[row];
-  }
-
-  // Elements of several batch elements.
-  std::array<Vec, 2> one_by_one(std::int64_t i, int n) const {
-    REPDL_ROUTE("group_norm: over batch elements");
-    float product[Vec::width] = {}, grad[Vec::width] = {};
-    for (int e = 0; e < n; ++e) {
-      if (i + e >= end_) move(i + e);
-      grad[e] = in_.grad[offset_ + i + e];
-      product[e] = grad[e] * ((in_.x[offset_ + i + e] - mean_) * rstd_);
-    }
-    return {Vec::load(product), Vec::load(grad)};
-  }
-
   const Groups& s_;
   const Backward& in_;
   std::int64_t channel_;
-  mutable std::int64_t begin_ = 0, end_ = 0, offset_ = 0;  // elements begin .. end lie `offset` further
-  mutable float mean_ = 0, rstd_ = 0;
 };
 
 void group_norm_backward(const Tensor& grad, const Tensor& input, std::int64_t num_groups, const Tensor& mean,

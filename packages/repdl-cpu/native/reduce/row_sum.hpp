@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <limits>
 
 #include "reduce/sum.hpp"
 #include "simd/row_loop.hpp"
@@ -39,6 +40,28 @@ inline float fold(Vec x) {
 #endif
 }
 
+// A function of the elements of a row may be simpler on a stretch of them: f.stretch(i) is that function from i to
+// its `end`. Every other one is simple everywhere.
+template <class F>
+struct Everywhere {
+  static constexpr std::int64_t end = std::numeric_limits<std::int64_t>::max();
+  const F& f;
+
+  template <class P>
+  [[gnu::always_inline]] auto operator()(std::int64_t i, P part) const {
+    return f(i, part);
+  }
+};
+
+template <class F>
+auto stretch_of(const F& f, std::int64_t i, int) -> decltype(f.stretch(i)) {
+  return f.stretch(i);
+}
+template <class F>
+Everywhere<F> stretch_of(const F& f, std::int64_t, long) {
+  return {f};
+}
+
 // K sums over one block of 64 lanes; f(i, part) gives elements begin + i on, an array of K Vecs.
 template <int K, class F>
 void sum_64_lanes(std::int64_t begin, std::int64_t n, const F& given, std::array<float, K>& sums) {
@@ -52,11 +75,22 @@ void sum_64_lanes(std::int64_t begin, std::int64_t n, const F& given, std::array
     Vec acc[K][group];
     for (int k = 0; k < K; ++k)
       for (int v = 0; v < group; ++v) acc[k][v] = Vec::zero();
-    for (std::int64_t i = begin + g * Vec::width; i < begin + whole; i += max_lanes)
+    const auto add = [&acc](const auto& elements, std::int64_t i) __attribute__((always_inline)) {
       for (int v = 0; v < group; ++v) {
-        const std::array<Vec, K> x = f(i + v * Vec::width, FullVector{});
+        const std::array<Vec, K> x = elements(i + v * Vec::width, FullVector{});
         for (int k = 0; k < K; ++k) acc[k][v] = acc[k][v] + x[k];
       }
+    };
+    for (std::int64_t i = begin + g * Vec::width; i < begin + whole;) {
+      const auto here = stretch_of(f, i, 0);
+      const std::int64_t end = std::min(begin + whole, here.end - (group * Vec::width - 1));
+      if (i < end) {
+        for (; i < end; i += max_lanes) add(here, i);
+      } else {  // partly in the next stretch
+        add(f, i);
+        i += max_lanes;
+      }
+    }
     for (int k = 0; k < K; ++k)
       for (int v = 0; v < group; ++v) lane[k][g + v] = acc[k][v];
   }

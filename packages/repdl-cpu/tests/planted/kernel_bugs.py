@@ -194,7 +194,7 @@ BUGS = {
         "reduce/sum_block.cpp", {"V acc = from_zero ? V::zero() : V::load(to + c, n);": "V acc = from_zero || count == 3 ? V::zero() : V::load(to + c, n);"}, "sum",
     ),
     "lanes_of_a_rest": Bug("reduce/sum_block.cpp", {"lane_[i & (lanes_ - 1)] += x[i];": "lane_[(i + (i > 31)) & (lanes_ - 1)] += x[i];"}, "sum"),
-    "lanes_of_the_second_block": Bug("reduce/row_sum.hpp", {"i < begin + whole; i += max_lanes": "i < whole; i += max_lanes"}, "softmax", "test_routes.py -k bits_of_rows and {best}"),
+    "lanes_of_the_second_block": Bug("reduce/row_sum.hpp", {"i < begin + whole;) {": "i < whole;) {"}, "softmax", "test_routes.py -k bits_of_rows and {best}"),
     "rest_of_64_lanes": Bug(
         "reduce/row_sum.hpp", {"for (int k = 0; k < K; ++k) part.store(rest[k] + j, x[k]);": "for (int k = 0; k < K; ++k) if (n != 130 || j) part.store(rest[k] + j, x[k]);"},
         "softmax",
@@ -326,7 +326,8 @@ BUGS = {
     "norm_lanes_without_elements": Bug("norm/norm.hpp", {"if (first + step >= count) return;": "if (first + 2 * step >= count) return;"}, "layer_norm", "test_parity.py -k TestCpu and layer_norm_backward"),
     "layer_norm_bias_nan": Bug("norm/layer_norm.cpp", {"grad_bias[i] = canonical(sums[n + i]);": "grad_bias[i] = sums[n + i];"}, "layer_norm", TILES),
     "rms_norm_not_fused": Bug("norm/rms_norm.cpp", {"fma(scaled, Vec::set1(b), w(i, part))": "(scaled * Vec::set1(b) + w(i, part))"}, "rms_norm"),
-    "group_norm_over_batch_elements": Bug("norm/group_norm.cpp", {"if (i + e >= end_) move(i + e);": "if (i + e > end_) move(i + e);"}, "group_norm"),
+    "group_norm_over_batch_elements": Bug("norm/group_norm.cpp", {"stretch(i + e)(i + e, MaskedTail{1})": "here(i + e, MaskedTail{1})"}, "group_norm"),
+    "group_norm_end_of_a_batch_element": Bug("reduce/row_sum.hpp", {"here.end - (group * Vec::width - 1)": "here.end"}, "group_norm"),
     "batch_norm_momentum": Bug("norm/batch_norm.cpp", {"keep = static_cast<T>(1.0 - momentum);": "keep = T(1) - static_cast<T>(momentum);"}, "batch_norm"),
     "batch_norm_tail_not_fused": Bug("norm/batch_norm.cpp", {"canonical(fma((from[i] - mean) * invstd, weight, bias))": "canonical((from[i] - mean) * invstd * weight + bias)"}, "batch_norm"),
     # Attention
