@@ -14,20 +14,17 @@ struct Groups : GroupedChannels {
   Contract contract;
   int threads;
 
-  // body(row) for every row, those of one group one after the other; begin(group) comes
-  // before the first of a group. Each thread works with a Body of its own.
-  template <class Make>
-  void each_row(const Make& make) const {
-    parallel_for(batch * groups, norm_grain(n()), threads, [&](std::int64_t begin, std::int64_t end) {
-      auto body = make();
-      for (std::int64_t task = begin; task < end; ++task) {
-        const std::int64_t group = task / batch, row = task % batch * groups + group;
-        if (task == begin && task % batch != 0) REPDL_ROUTE("group_norm: a share begins within a group");
-        if (task == begin || task % batch == 0) body.start(group);
-        body.run(row, task + 1 < end && task % batch + 1 < batch ? row + groups : row);
-      }
-      put_fence();
-    });
+  // body.run(row) for a share of the rows, those of one group one after the other; start(group) comes
+  // before the first of a group.
+  template <class Body>
+  void rows_of(std::int64_t begin, std::int64_t end, Body& body) const {
+    for (std::int64_t task = begin; task < end; ++task) {
+      const std::int64_t group = task / batch, row = task % batch * groups + group;
+      if (task == begin && task % batch != 0) REPDL_ROUTE("group_norm: a share begins within a group");
+      if (task == begin || task % batch == 0) body.start(group);
+      body.run(row, task + 1 < end && task % batch + 1 < batch ? row + groups : row);
+    }
+    put_fence();
   }
 
   // The values of a group's channels, each repeated for its elements.
@@ -182,18 +179,32 @@ void group_norm_backward(const Tensor& grad, const Tensor& input, std::int64_t n
                     out,
                     past_caches(out, s.rows(), s.n()),
                     {}};
-  s.each_row([&] { return in; });
+  const auto rows = [&](std::int64_t begin, std::int64_t end) {
+    Backward body = in;
+    s.rows_of(begin, end, body);
+  };
+  const auto channels = [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t c = begin; c < end; ++c) {
+      const ChannelElements elements(s, in, c);
+      const std::array<float, 2> sums = sums_each<2>(s.batch * s.inner, s.contract, elements);
+      grad_weight[c] = canonical(sums[0]);
+      grad_bias[c] = canonical(sums[1]);
+    }
+  };
+  const std::int64_t row_grain = norm_grain(s.n()), channel_grain = norm_grain(s.batch * s.inner);
+  if (s.inner > 1 && s.groups % s.threads == 0) {  // a group's channels while its elements are in a cache
+    REPDL_ROUTE("group_norm: group by group");
+    return parallel_for(s.groups, norm_grain(s.batch * s.n()), s.threads, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t k = begin; k < end; ++k) {
+        rows(k * s.batch, (k + 1) * s.batch);
+        channels(k * s.channels, (k + 1) * s.channels);
+      }
+    });
+  }
+  parallel_for(s.batch * s.groups, row_grain, s.threads, rows);
   if (s.inner == 1) REPDL_ROUTE("group_norm: channels as columns");
   if (s.inner == 1) return column_gradients(s, in, grad_weight, grad_bias);
-  parallel_for(s.groups * s.channels, norm_grain(s.batch * s.inner), s.threads,
-               [&](std::int64_t begin, std::int64_t end) {
-                 for (std::int64_t c = begin; c < end; ++c) {
-                   const ChannelElements elements(s, in, c);
-                   const std::array<float, 2> sums = sums_each<2>(s.batch * s.inner, s.contract, elements);
-                   grad_weight[c] = canonical(sums[0]);
-                   grad_bias[c] = canonical(sums[1]);
-                 }
-               });
+  parallel_for(s.groups * s.channels, channel_grain, s.threads, channels);
 }
 
 const AddKernel group_norm_kernel = add_kernel<&group_norm>("group_norm", DType::float32, Layout::rows);
