@@ -133,7 +133,9 @@ def matmul_gemv(kind: str) -> None:
     for length in (171, 241, 250, 255, 256, 257, 511, 512, 600):
         contract = "dot_chunk=16,sum_lanes=64,sum_block=1024"
         a, b = operands(kind, (1, length), (9, length))
-        check("matmul", (a, b, False, True, contract), reference_row(kind, length, contract), f"gemv of {length}")
+        expected, bias = reference_row(kind, length, contract), uniform(5, 9)
+        check("matmul", (a, b, False, True, contract), expected, f"gemv of {length}")
+        check("linear", (a, b, bias, contract), expected + bias, f"gemv of {length} and a bias")
 
 
 @cache

@@ -106,6 +106,8 @@ BUGS = {
         "gemm/gemv.hpp", {"if ((g + 1) * W * chunk > K) {": "if ((g + 1) * W * chunk > (K + W - 1) / W * W) {"}, "matmul",
         BOUNDS + "matmul",
     ),
+    "gemv_last_columns": Bug("gemm/gemv.hpp", {"for (; j < n; ++j) product.columns<1>(": "for (; j + 1 < n; ++j) product.columns<1>("}, "matmul"),
+    "gemv_bias_of_the_first_column": Bug("gemm/gemv.hpp", {"bias ? sum + bias[i] : sum": "bias ? sum + bias[0] : sum"}, "matmul", TILES),
     "gemv_padded_with_positive_zeros": Bug("gemm/gemv.hpp", {": -0.0f;": ": 0.0f;"}, "matmul"),
     "prepacked_second_panel": Bug(
         "gemm/packing.hpp",
@@ -327,6 +329,7 @@ BUGS = {
     "layer_norm_bias_nan": Bug("norm/layer_norm.cpp", {"grad_bias[i] = canonical(sums[n + i]);": "grad_bias[i] = sums[n + i];"}, "layer_norm", TILES),
     "rms_norm_not_fused": Bug("norm/rms_norm.cpp", {"fma(scaled, Vec::set1(b), w(i, part))": "(scaled * Vec::set1(b) + w(i, part))"}, "rms_norm"),
     "group_norm_over_batch_elements": Bug("norm/group_norm.cpp", {"stretch(i + e)(i + e, MaskedTail{1})": "here(i + e, MaskedTail{1})"}, "group_norm"),
+    "group_norm_channels_of_the_group": Bug("norm/group_norm.cpp", {"channels(k * s.channels, (k + 1) * s.channels);": "channels(k * s.channels, (k + 1) * s.channels - (k > 1));"}, "group_norm"),
     "group_norm_end_of_a_batch_element": Bug("reduce/row_sum.hpp", {"here.end - (group * Vec::width - 1)": "here.end"}, "group_norm"),
     "batch_norm_momentum": Bug("norm/batch_norm.cpp", {"keep = static_cast<T>(1.0 - momentum);": "keep = T(1) - static_cast<T>(momentum);"}, "batch_norm"),
     "batch_norm_tail_not_fused": Bug("norm/batch_norm.cpp", {"canonical(fma((from[i] - mean) * invstd, weight, bias))": "canonical((from[i] - mean) * invstd * weight + bias)"}, "batch_norm"),
