@@ -184,6 +184,14 @@ def test_packages__files(name: str, built: Mapping[str, Any]) -> None:
         assert (built[name].sdist / "contract/include/repdl/contract/order.hpp").is_file()
 
 
+def test_packages__what_runs_elsewhere_has_all_isas() -> None:
+    """A wheel with the levels of the machine that built it would be slow on others."""
+    settings = tomllib.loads((PACKAGES["repdl-cpu"] / "pyproject.toml").read_text())["tool"]["cibuildwheel"]
+    assert settings["config-settings"] == {"cmake.define.REPDL_CPU_ISAS": "all"}
+    for file in ("tools/wheels.py", "conda/recipe.yaml", "container/Dockerfile"):
+        assert "cmake.define.REPDL_CPU_ISAS=all" in (ROOT / file).read_text(), file
+
+
 def test_packages__an_sdist_passes_its_tests(built: Mapping[str, Any], site: Path, tmp_path: Path) -> None:
     """A file of tests of each pure package, outside the checkout, on what the wheels hold."""
     chosen = {"repdl-core": "test_digest.py", "repdl-nn": "test_nn_linear.py", "repdl-optim": "test_power.py"}
