@@ -157,6 +157,14 @@ def erf_word(upper: float, lower: float) -> tuple[np.float32, float, float]:
     return word, float(word), float(np.uint32(low << 16).view(np.float32))
 
 
+def relative_fit(powers: list[int], values: np.ndarray, r: np.ndarray, y: np.ndarray) -> list[float]:
+    """The coefficients of these powers of r that make values with the least errors relative to y."""
+    far = abs(r).max()
+    matrix = np.stack([(r / far) ** k / y for k in powers], 1)
+    solution = np.linalg.lstsq(matrix, values / y, rcond=None)[0]
+    return [float(v) / far**k for v, k in zip(solution, powers, strict=True)]
+
+
 def erf_avx2() -> None:
     """For eight intervals of z, those on which three bits of ERF_SCALE z + 1 are one number, up to ERF_MOST: a
     centre c of which two coefficients of erf(c + r) are nearly floats, and the coefficients up to r**9; c1 has what
@@ -168,15 +176,14 @@ def erf_avx2() -> None:
         nodes = (low + high) / 2 + (high - low) / 2 * np.cos(np.pi * (np.arange(120) + 0.5) / 120)
         nodes = np.maximum(nodes, 1e-4)
         y = np.array([float(erf(mpf(z))) for z in nodes])
+        c: dict[str, mpf] = dict.fromkeys(names, mpf(0))
         if low == 0:
-            c, powers = {"centre": 0.0, "c0": 0.0, "c2": 0.0, "c4": 0.0, "c6": 0.0}, [3, 5, 7, 9]
-            known = [mpf(0)]
+            powers, known = [3, 5, 7, 9], [mpf(0)]
         else:
             middle, powers = mpf(low + high) / 2, list(range(3, 10))
             fit = chebyfit(lambda x, m=middle: erf(m + x), [low - middle, high - middle], 10)
-            ends = np.float32(
-                [(low + high) / 2 - 0.06 * (high - low), min((low + high) / 2 + 0.06 * (high - low), 2 * low)]
-            )
+            half, reach = (low + high) / 2, 0.06 * (high - low)
+            ends = np.asarray([half - reach, min(half + reach, 2 * low)], np.float32)
             centres = np.arange(*ends.view(np.int32), dtype=np.int32).view(np.float32)
             far = np.maximum(high - centres.astype(float), centres.astype(float) - low)
             exact = [np.longdouble(float(v)) + np.longdouble(float(v - mpf(float(v)))) for v in fit[::-1]]
@@ -186,29 +193,28 @@ def erf_avx2() -> None:
             cost = abs(error(exact)) + abs(error([k * (k - 1) / 2 * v for k, v in enumerate(exact)][2:])) * far**2
             at = mpf(float(centres[np.argmin(cost)]))
             true = taylor(lambda x, m=middle, fit=fit: polyval(fit, x - m), at, 2)
-            c = {"centre": at, "c0": rounded(true[0]), "c1": rounded(true[1]), "c2": rounded(true[2])}
+            c |= {"centre": at, "c0": rounded(true[0]), "c1": rounded(true[1]), "c2": rounded(true[2])}
             c["c1_low"] = true[1] - c["c1"]
             known = [c["c0"], true[1], c["c2"]]
         r = nodes - float(c["centre"])
-        far = abs(r).max()
-        left = [erf(mpf(z)) - sum(v * (mpf(z) - c["centre"]) ** k for k, v in enumerate(known)) for z in nodes]
-        left = np.array([float(v) for v in left])
-
-        def fitted(powers: list[int], left: np.ndarray, r: np.ndarray = r, y: np.ndarray = y, far: float = far) -> list:
-            matrix = np.stack([(r / far) ** k / y for k in powers], 1)
-            return [v / far**k for v, k in zip(np.linalg.lstsq(matrix, left / y, rcond=None)[0], powers, strict=True)]
-
+        exactly = lambda z, c=c, known=known: (
+            erf(mpf(z)) - sum(v * (mpf(z) - c["centre"]) ** k for k, v in enumerate(known))
+        )
+        left = np.array([float(exactly(z)) for z in nodes])
         # The odd one of the first interval has its slope last; of the others c0, c1 and c2 are known.
-        last = dict(zip(powers, fitted([1, *powers] if low == 0 else powers, left)[-len(powers) :], strict=True))
-        c["c8"], c8, c9 = erf_word(last.get(8, 1e-30), last[9])
+        wanted = [1, *powers] if low == 0 else powers
+        last = dict(zip(wanted, relative_fit(wanted, left, r, y), strict=True))
+        word, c8, c9 = erf_word(last.get(8, 1e-30), last[9])
+        c["c8"] = mpf(float(word))
         left = left - c9 * r**9 - (c8 * r**8 if low else 0)
         for k in powers:
             if k < 8:
                 rest = [m for m in powers if k <= m < 8]
-                c[f"c{k}"] = rounded(fitted([1, *rest], left)[1] if low == 0 else fitted(rest, left)[0])
+                value = relative_fit([1, *rest], left, r, y)[1] if low == 0 else relative_fit(rest, left, r, y)[0]
+                c[f"c{k}"] = rounded(value)
                 left = left - float(c[f"c{k}"]) * r**k
         if low == 0:
-            slope = fitted([1], left)[0]
+            slope = relative_fit([1], left, r, y)[0]
             c["c1"] = rounded(slope)
             c["c1_low"] = slope - float(c["c1"])
             left = left - slope * r
