@@ -146,15 +146,15 @@ def erf_vec() -> None:
 ERF_SCALE, ERF_MOST = np.float32(0.91), 3.925
 
 
-def erf_word(upper: float, lower: float) -> tuple[np.float32, float, float]:
-    """A float whose last 16 bits are the first ones of another, as near as it gets to `upper`; both values."""
+def erf_word(upper: float, lower: float) -> tuple[float, float]:
+    """A float whose last 16 bits are the first ones of another, as near as it gets to `upper`, and that other one."""
     bits = lambda x: int(np.float32(x).view(np.uint32))
     low, high = (bits(lower) + 0x8000) >> 16, bits(upper) >> 16
     word = min(
         (np.uint32(h << 16 | low).view(np.float32) for h in (high - 1, high, high + 1)),
         key=lambda v: abs(float(v) - upper),
     )
-    return word, float(word), float(np.uint32(low << 16).view(np.float32))
+    return float(word), float(np.uint32(low << 16).view(np.float32))
 
 
 def relative_fit(powers: list[int], values: np.ndarray, r: np.ndarray, y: np.ndarray) -> list[float]:
@@ -204,8 +204,8 @@ def erf_avx2() -> None:
         # The odd one of the first interval has its slope last; of the others c0, c1 and c2 are known.
         wanted = [1, *powers] if low == 0 else powers
         last = dict(zip(wanted, relative_fit(wanted, left, r, y), strict=True))
-        word, c8, c9 = erf_word(last.get(8, 1e-30), last[9])
-        c["c8"] = mpf(float(word))
+        c8, c9 = erf_word(last.get(8, 1e-30), last[9])
+        c["c8"] = mpf(c8)
         left = left - c9 * r**9 - (c8 * r**8 if low else 0)
         for k in powers:
             if k < 8:

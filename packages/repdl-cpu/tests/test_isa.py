@@ -42,7 +42,8 @@ def test_isa__what_was_not_built_is_not_supported(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.skipif(repdl_cpu.supported_isas() == ["baseline"], reason="this processor has no better one")
 def test_isa__warns_if_the_best_was_not_built(monkeypatch: pytest.MonkeyPatch) -> None:
     best = repdl_cpu.supported_isas()[0]
-    with warnings.catch_warnings(action="error"):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
         assert isa._best() == best
     monkeypatch.setattr(isa, "find_spec", lambda name: name == "repdl_cpu._baseline" or None)
     with pytest.warns(SlowBackendWarning, match=f"has {best}, and it was not built.*for baseline.*REPDL_CPU_ISAS=all"):

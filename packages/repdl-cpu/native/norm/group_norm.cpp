@@ -191,7 +191,6 @@ void group_norm_backward(const Tensor& grad, const Tensor& input, std::int64_t n
       grad_bias[c] = canonical(sums[1]);
     }
   };
-  const std::int64_t row_grain = norm_grain(s.n()), channel_grain = norm_grain(s.batch * s.inner);
   if (s.inner > 1 && s.groups % s.threads == 0) {  // a group's channels while its elements are in a cache
     REPDL_ROUTE("group_norm: group by group");
     return parallel_for(s.groups, norm_grain(s.batch * s.n()), s.threads, [&](std::int64_t begin, std::int64_t end) {
@@ -201,10 +200,10 @@ void group_norm_backward(const Tensor& grad, const Tensor& input, std::int64_t n
       }
     });
   }
-  parallel_for(s.batch * s.groups, row_grain, s.threads, rows);
+  parallel_for(s.batch * s.groups, norm_grain(s.n()), s.threads, rows);
   if (s.inner == 1) REPDL_ROUTE("group_norm: channels as columns");
   if (s.inner == 1) return column_gradients(s, in, grad_weight, grad_bias);
-  parallel_for(s.groups * s.channels, channel_grain, s.threads, channels);
+  parallel_for(s.groups * s.channels, norm_grain(s.batch * s.inner), s.threads, channels);
 }
 
 const AddKernel group_norm_kernel = add_kernel<&group_norm>("group_norm", DType::float32, Layout::rows);
