@@ -1,4 +1,4 @@
-"""Folders of the native code include folders below them only."""
+"""Folders of the native code include folders below them only, and CUDA files have no name that nvcc makes."""
 
 from __future__ import annotations
 
@@ -34,3 +34,13 @@ def test_includes__layers_point_down() -> None:
                     if height[other] >= height[folder]:
                         wrong.append(f"{path.relative_to(PACKAGES)} includes {other}")
     assert seen > 100 and not wrong, wrong
+
+
+def test_includes__no_name_that_nvcc_makes_of_a_folder() -> None:
+    """It names an anonymous namespace after the file's path and a process: no two builds would have the same bytes."""
+    files = [path for path in NATIVE["repdl-cuda"].rglob("*") if path.is_file()]
+    for path in files:
+        assert not re.search(r"namespace \{|__FILE__|^static __", path.read_text(), re.MULTILINE), path
+        for name in re.findall(r"^inline namespace (\w+) \{$", path.read_text(), re.MULTILINE):
+            assert name == f"{path.stem}_{path.suffix[1:]}"
+    assert sum("inline namespace" in path.read_text() for path in files) > 20

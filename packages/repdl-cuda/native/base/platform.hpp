@@ -33,7 +33,7 @@ constexpr bool emulated = true;
 // Ends the program's use of the device, as assert() does, which NDEBUG would take out; emulated, raises.
 __device__ inline void fail([[maybe_unused]] const char* what) {
 #if defined(__CUDA_ARCH__)
-  __assert_fail(what, __FILE__, __LINE__, "repdl");
+  __assert_fail(what, "platform.hpp", __LINE__, "repdl");
 #elif !defined(__CUDACC__)
   emulation::fail(what);
 #endif

@@ -19,7 +19,7 @@
 #include "repdl/shape/convolution.hpp"
 
 namespace repdl::cuda {
-namespace {
+inline namespace conv2d_cu {
 
 // Raises for sizes that do not fit into the kernels' integers.
 void check_sizes(const char* op, const Geometry& v) {
@@ -238,5 +238,5 @@ const AddKernel conv2d_grad_input_kernels =
 const AddKernel conv2d_grad_weight_kernels =
     add_kernels<&conv2d_grad_weight<float>, &conv2d_grad_weight<double>>("conv2d_grad_weight", Layout::rows);
 
-}  // namespace
+}  // namespace conv2d_cu
 }  // namespace repdl::cuda

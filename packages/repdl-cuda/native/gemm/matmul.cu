@@ -7,7 +7,7 @@
 #include "repdl/shape/products.hpp"
 
 namespace repdl::cuda {
-namespace {
+inline namespace matmul_cu {
 
 template <class T>
 void products(const Products& p, const Tensor& a, const Tensor& b, const Tensor& bias, const Contract& contract,
@@ -34,5 +34,5 @@ void linear(const Tensor& input, const Tensor& weight, const Tensor& bias, const
 const AddKernel matmul_kernels = add_kernels<&matmul<float>, &matmul<double>>("matmul");
 const AddKernel linear_kernels = add_kernels<&linear<float>, &linear<double>>("linear");
 
-}  // namespace
+}  // namespace matmul_cu
 }  // namespace repdl::cuda

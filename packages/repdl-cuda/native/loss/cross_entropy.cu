@@ -17,7 +17,7 @@
 #include "repdl/exact/log.hpp"
 
 namespace repdl::cuda {
-namespace {
+inline namespace cross_entropy_cu {
 
 constexpr int most_threads = 256;  // __launch_bounds__ with two blocks: without the number ptxas spills
 
@@ -123,5 +123,5 @@ const AddKernel cross_entropy_backward_kernels =
     add_kernels<&cross_entropy_backward<float>, &cross_entropy_backward<double>>("cross_entropy_backward",
                                                                                  Layout::last);
 
-}  // namespace
+}  // namespace cross_entropy_cu
 }  // namespace repdl::cuda

@@ -7,7 +7,7 @@
 #include "loss/loss.hpp"
 
 namespace repdl::cuda {
-namespace {
+inline namespace nll_loss_cu {
 
 constexpr int threads = 256;
 
@@ -80,5 +80,5 @@ const AddKernel nll_loss_kernels = add_kernels<&nll_loss<float>, &nll_loss<doubl
 const AddKernel nll_loss_backward_kernels =
     add_kernels<&nll_loss_backward<float>, &nll_loss_backward<double>>("nll_loss_backward", Layout::rows);
 
-}  // namespace
+}  // namespace nll_loss_cu
 }  // namespace repdl::cuda

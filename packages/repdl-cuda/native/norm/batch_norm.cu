@@ -10,7 +10,7 @@
 #include "base/pack.hpp"
 
 namespace repdl::cuda {
-namespace {
+inline namespace batch_norm_cu {
 
 constexpr int threads = 256;
 
@@ -209,5 +209,5 @@ const AddKernel batch_norm_kernels = add_kernels<&batch_norm<float>, &batch_norm
 const AddKernel batch_norm_backward_kernels =
     add_kernels<&batch_norm_backward<float>, &batch_norm_backward<double>>("batch_norm_backward", Layout::rows);
 
-}  // namespace
+}  // namespace batch_norm_cu
 }  // namespace repdl::cuda

@@ -14,7 +14,7 @@
 #include "reduce/row_reduce.hpp"
 
 namespace repdl::cuda {
-namespace {
+inline namespace norm_rows_cu {
 
 constexpr int most_threads = 256;
 
@@ -359,5 +359,5 @@ void group_norm_backward(const Tensor& grad, const Tensor& input, std::int64_t n
     add_kernels<&group_norm_backward<float>, &group_norm_backward<double>>("group_norm_backward", Layout::rows),
 };
 
-}  // namespace
+}  // namespace norm_rows_cu
 }  // namespace repdl::cuda

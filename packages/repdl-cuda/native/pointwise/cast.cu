@@ -7,7 +7,7 @@
 #include "repdl/contract/cast.hpp"
 
 namespace repdl::cuda {
-namespace {
+inline namespace cast_cu {
 
 constexpr int threads = 256, each = 4;  // elements a thread
 
@@ -57,5 +57,5 @@ void cast(const Tensor& input, DType, const Tensor& output, const ExecContext& e
 const AddKernel cast_kernel = add_kernel<&cast>("cast", DType::float32, Layout::flat);
 const AddKernel cast_kernel_of_double = add_kernel<&cast>("cast", DType::float64, Layout::flat);
 
-}  // namespace
+}  // namespace cast_cu
 }  // namespace repdl::cuda

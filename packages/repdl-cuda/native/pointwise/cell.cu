@@ -6,7 +6,7 @@
 #include "repdl/cell/entry.hpp"
 
 namespace repdl::cuda {
-namespace {
+inline namespace cell_cu {
 
 constexpr int threads = 256;
 
@@ -33,5 +33,5 @@ struct CellLoop {
 
 const AddKernel cell_kernels = cell::add_cells<CellLoop>(cell::Cells());
 
-}  // namespace
+}  // namespace cell_cu
 }  // namespace repdl::cuda

@@ -7,7 +7,7 @@
 #include "repdl/pointwise/entry.hpp"
 
 namespace repdl::cuda {
-namespace {
+inline namespace pointwise_cu {
 
 // An option as functions take it.
 template <class F, class Option>
@@ -30,5 +30,5 @@ struct Loop {
 
 const AddKernel pointwise_kernels = pointwise::add_functions<Loop>(pointwise::Functions());
 
-}  // namespace
+}  // namespace pointwise_cu
 }  // namespace repdl::cuda

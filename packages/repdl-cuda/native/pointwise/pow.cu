@@ -11,7 +11,7 @@
 #include "repdl/exact/powers.hpp"
 
 namespace repdl::cuda {
-namespace {
+inline namespace pow_cu {
 
 // A power of few operations (exact/powers.hpp).
 template <class F, class T>
@@ -55,5 +55,5 @@ void pow(const Tensor& input, double exponent, const Tensor& output, const ExecC
 
 const AddKernel pow_kernels = add_kernels<&pow<float>, &pow<double>>("pow", Layout::flat);
 
-}  // namespace
+}  // namespace pow_cu
 }  // namespace repdl::cuda

@@ -10,7 +10,7 @@
 #include "repdl/shape/window.hpp"
 
 namespace repdl::cuda {
-namespace {
+inline namespace max_pool2d_cu {
 
 constexpr int threads = 256;
 
@@ -107,5 +107,5 @@ const AddKernel max_pool2d_kernels = add_kernels<&max_pool2d<float>, &max_pool2d
 const AddKernel max_pool2d_backward_kernels =
     add_kernels<&max_pool2d_backward<float>, &max_pool2d_backward<double>>("max_pool2d_backward", Layout::rows);
 
-}  // namespace
+}  // namespace max_pool2d_cu
 }  // namespace repdl::cuda

@@ -10,7 +10,7 @@
 #include "repdl/shape/padding.hpp"
 
 namespace repdl::cuda {
-namespace {
+inline namespace pad_cu {
 
 constexpr int threads = 256;
 
@@ -85,5 +85,5 @@ const AddKernel pad_kernels = add_kernels<&pad<float>, &pad<double>>("pad", Layo
 const AddKernel pad_backward_kernels =
     add_kernels<&pad_backward<float>, &pad_backward<double>>("pad_backward", Layout::rows);
 
-}  // namespace
+}  // namespace pad_cu
 }  // namespace repdl::cuda

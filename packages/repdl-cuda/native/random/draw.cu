@@ -8,7 +8,7 @@
 #include "repdl/random/draws.hpp"
 
 namespace repdl::cuda {
-namespace {
+inline namespace draw_cu {
 
 using random::Position;
 
@@ -181,5 +181,5 @@ const AddKernel bernoulli_scalar_kernels =
     add_kernels<&bernoulli_scalar<float>, &bernoulli_scalar<double>>("bernoulli_scalar");
 const AddKernel dropout_kernels = add_kernels<&dropout<float>, &dropout<double>>("dropout", Layout::rows);
 
-}  // namespace
+}  // namespace draw_cu
 }  // namespace repdl::cuda

@@ -6,7 +6,7 @@
 #include "repdl/random/draws.hpp"
 
 namespace repdl::cuda {
-namespace {
+inline namespace permutation_cu {
 
 using random::Position;
 
@@ -45,5 +45,5 @@ void random_permutation(const Tensor&, const Tensor& position, const Tensor& out
 
 const AddKernel permutation_kernel = add_kernel<&random_permutation>("random_permutation", DType::float32);
 
-}  // namespace
+}  // namespace permutation_cu
 }  // namespace repdl::cuda

@@ -6,7 +6,7 @@
 #include "repdl/random/poisson.hpp"
 
 namespace repdl::cuda {
-namespace {
+inline namespace poisson_cu {
 
 constexpr int threads = 128;
 
@@ -26,5 +26,5 @@ void poisson(const Tensor& rates, const Tensor& position, const Tensor& output, 
 
 const AddKernel poisson_kernels = add_kernels<&poisson<float>, &poisson<double>>("poisson", Layout::rows);
 
-}  // namespace
+}  // namespace poisson_cu
 }  // namespace repdl::cuda

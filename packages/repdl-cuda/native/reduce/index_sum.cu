@@ -12,7 +12,7 @@
 #include "reduce/grid_sum.hpp"
 
 namespace repdl::cuda {
-namespace {
+inline namespace index_sum_cu {
 
 constexpr int threads = 256;
 
@@ -97,5 +97,5 @@ void embedding(const Tensor& weight, const Tensor& index, std::int64_t, bool, co
 const AddKernel index_sum_kernels = add_kernels<&index_sum<float>, &index_sum<double>>("index_sum", Layout::rows);
 const AddKernel embedding_kernels = add_kernels<&embedding, &embedding>("embedding", Layout::rows);
 
-}  // namespace
+}  // namespace index_sum_cu
 }  // namespace repdl::cuda

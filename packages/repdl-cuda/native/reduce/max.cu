@@ -11,7 +11,7 @@
 #include "repdl/shape/around.hpp"
 
 namespace repdl::cuda {
-namespace {
+inline namespace max_cu {
 
 constexpr int threads = 256, warps = threads / 32;
 constexpr std::int64_t segment = 4096;
@@ -232,5 +232,5 @@ const AddKernel amax_kernels = add_kernels<&amax<float>, &amax<double>>("amax", 
 const AddKernel amax_backward_kernels =
     add_kernels<&amax_backward<float>, &amax_backward<double>>("amax_backward", Layout::rows);
 
-}  // namespace
+}  // namespace max_cu
 }  // namespace repdl::cuda

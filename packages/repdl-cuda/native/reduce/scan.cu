@@ -10,7 +10,7 @@
 #include "repdl/shape/around.hpp"
 
 namespace repdl::cuda {
-namespace {
+inline namespace scan_cu {
 
 constexpr int threads = 128;
 
@@ -67,5 +67,5 @@ const AddKernel cumsum_kernels = add_kernels<&cumsum<float>, &cumsum<double>>("c
 const AddKernel linear_scan_kernels =
     add_kernels<&linear_scan<float>, &linear_scan<double>>("linear_scan", Layout::rows);
 
-}  // namespace
+}  // namespace scan_cu
 }  // namespace repdl::cuda

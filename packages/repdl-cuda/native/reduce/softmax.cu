@@ -14,7 +14,7 @@
 #include "repdl/shape/around.hpp"
 
 namespace repdl::cuda {
-namespace {
+inline namespace softmax_cu {
 
 constexpr int most_threads = 256;  // __launch_bounds__ with two blocks: without the number ptxas spills
 
@@ -255,5 +255,5 @@ const AddKernel softmax_backward_kernels =
 const AddKernel log_softmax_backward_kernels =
     add_kernels<&log_softmax_backward<float>, &log_softmax_backward<double>>("log_softmax_backward", Layout::last);
 
-}  // namespace
+}  // namespace softmax_cu
 }  // namespace repdl::cuda

@@ -6,7 +6,7 @@
 #include "repdl/shape/dimensions.hpp"
 
 namespace repdl::cuda {
-namespace {
+inline namespace sum_cu {
 
 template <class T>
 struct Element {
@@ -29,5 +29,5 @@ void sum(const Tensor& input, Ints dim, bool, const Contract& contract, const Te
 
 const AddKernel sum_kernels = add_kernels<&sum<float>, &sum<double>>("sum");
 
-}  // namespace
+}  // namespace sum_cu
 }  // namespace repdl::cuda

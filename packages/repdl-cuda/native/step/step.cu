@@ -10,7 +10,7 @@
 #include "repdl/step/steps.hpp"
 
 namespace repdl::cuda {
-namespace {
+inline namespace step_cu {
 
 constexpr int list_length = 48;         // so that five columns fit into a kernel's arguments
 constexpr int threads = 256, each = 4;  // elements a thread
@@ -82,5 +82,5 @@ struct Loop {
 
 const AddKernel step_kernels = step::add_steps<Loop>();
 
-}  // namespace
+}  // namespace step_cu
 }  // namespace repdl::cuda
