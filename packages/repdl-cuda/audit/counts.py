@@ -18,8 +18,6 @@ from audit import sass
 _JOINT = re.compile(r"BRA|BRX|EXIT|RET|CALL|BAR|BSSY|BSYNC|WARPSYNC|SHFL")
 _WIDTHS = {"64": 2, "128": 4}
 """Registers of a load wider than one."""
-_UNNAMED = re.compile(r"\d+_GLOBAL__N__[0-9a-f]+_\d+_(\w+?)_cu_[0-9a-f]+_\d+")
-"""What nvcc calls the unnamed namespace of a file: other numbers in every build."""
 
 
 @dataclass(frozen=True)
@@ -73,9 +71,7 @@ def _at_once(code: list[tuple[str, str]]) -> tuple[int, int]:
 def counts(text: str) -> dict[str, Counts]:
     """Of each kernel in machine code of one architecture, by its name."""
     return {
-        _UNNAMED.sub(r"\1", name): Counts(
-            len(code), sum(opcode.startswith("LDG") for opcode, _ in code), *_at_once(code), _doubles(code)
-        )
+        name: Counts(len(code), sum(opcode.startswith("LDG") for opcode, _ in code), *_at_once(code), _doubles(code))
         for name, code in sass.functions(text)
     }
 
