@@ -130,30 +130,34 @@ def stepped(name: str, module: Any, options: dict[str, Any], dtype: torch.dtype)
 @pytest.mark.parametrize("name", sorted(INFOS))
 def test_enable__every_optimizer_of_torch_with_each_of_its_options(name: str) -> None:
     """One result for every way, by every backend, RepDL's own optimizer included, near the one in float64."""
-    for options in (given.kwargs for given in INFOS[name].optim_inputs_func("cpu")):
-        if INFOS[name].only_supports_sparse_grads:
-            with repdl.enabled(), pytest.raises(UnsupportedError, match="another layout"):
-                stepped(name, torch.optim, options, torch.float32)
-            continue
-        exact = stepped(name, torch.optim, {**options, **ways(name)["single"]}, torch.float64)
-        with op_by_op(), repdl.enabled():
-            ops_of_torch = stepped(name, torch.optim, options | ways(name)["single"], torch.float32)
+    given = [each.kwargs for each in INFOS[name].optim_inputs_func("cpu")]
+    if INFOS[name].only_supports_sparse_grads:
         with repdl.enabled():
-            found = {"op by op": ops_of_torch} | {
-                way: stepped(name, torch.optim, options | flags, torch.float32) for way, flags in ways(name).items()
-            }
+            for options in given:
+                with pytest.raises(UnsupportedError, match="another layout"):
+                    stepped(name, torch.optim, options, torch.float32)
+        return
+    single = ways(name)["single"]
+    exact = [stepped(name, torch.optim, options | single, torch.float64) for options in given]
+    with op_by_op(), repdl.enabled():
+        found = [{"op by op": stepped(name, torch.optim, options | single, torch.float32)} for options in given]
+    with repdl.enabled():
+        for options, results in zip(given, found):
+            for way, flags in ways(name).items():
+                results[way] = stepped(name, torch.optim, options | flags, torch.float32)
             if not options:  # it takes seconds, and the parity suites compare each step with it
                 with repdl.use_backend("reference"):
-                    found["reference"] = stepped(name, torch.optim, ways(name)["single"], torch.float32)
+                    results["reference"] = stepped(name, torch.optim, single, torch.float32)
             if hasattr(repdl.optim, name):
-                found["repdl.optim"] = stepped(name, repdl.optim, options, torch.float32)
-        for way, result in found.items():
-            for ours, single, real in zip(result, found["single"], exact):
-                assert same(ours, single), (options, way)
-                bound = BOUNDS.get(name, BOUND) * max(1.0, float(real.abs().max()))
-                assert (ours.double() - real).abs().max() <= bound, (options, way)
-        moved = max(float((a - values(*a.shape)).abs().max()) for a in found["single"])
-        assert moved > 2 * BOUNDS.get(name, BOUND), options
+                results["repdl.optim"] = stepped(name, repdl.optim, options, torch.float32)
+    bound = BOUNDS.get(name, BOUND)
+    for options, results, reals in zip(given, found, exact):
+        for way, result in results.items():
+            for ours, first, real in zip(result, results["single"], reals):
+                assert same(ours, first), (options, way)
+                assert (ours.double() - real).abs().max() <= bound * max(1.0, float(real.abs().max())), (options, way)
+        moved = max(float((a - values(*a.shape)).abs().max()) for a in results["single"])
+        assert moved > 2 * bound, options
 
 
 FUSED = ["ASGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "NAdam", "RAdam", "RMSprop", "Rprop", "SGD"]

@@ -31,13 +31,14 @@ def expected(start: float, end: float, step: float, dtype: torch.dtype) -> torch
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_arange__is_product_and_sum_of_doubles(dtype: torch.dtype) -> None:
-    for start, end, step in RANGES:
-        values = expected(start, end, step, dtype)
-        assert_same_bits(ops.arange(start, end, step, dtype=dtype), values)
-        assert values.shape == torch.arange(start, end, step, dtype=torch.float64).shape
-        with repdl.enabled():
-            assert_same_bits(torch.arange(start, end, step, dtype=dtype), values)
-            assert_same_bits(torch.arange(start, end, step, out=torch.empty(0, dtype=dtype)), values)
+    values = {given: expected(*given, dtype) for given in RANGES}
+    for given, numbers in values.items():
+        assert_same_bits(ops.arange(*given, dtype=dtype), numbers)
+        assert numbers.shape == torch.arange(*given, dtype=torch.float64).shape
+    with repdl.enabled():
+        for given, numbers in values.items():
+            assert_same_bits(torch.arange(*given, dtype=dtype), numbers)
+            assert_same_bits(torch.arange(*given, out=torch.empty(0, dtype=dtype)), numbers)
 
 
 def test_arange__forms_and_dtypes_are_torchs() -> None:
