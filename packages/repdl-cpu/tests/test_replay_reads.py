@@ -11,6 +11,7 @@ import torch
 
 from repdl import ops
 from repdl.callcache import THREAD, Trace, c_extension, cache_calls, call, do_not_cache, record_check
+from repdl.errors import OutOfRangeError
 from repdl.settings.generation import GENERATION
 from repdl.testing import opinfo
 
@@ -93,3 +94,26 @@ def test_reads__of_every_cached_function(part: int, reading: Reading) -> None:
                     if found:
                         wrong[name] = found
     assert tried > 20 and not wrong
+
+
+@pytest.mark.parametrize("name", ["scatter_add", "index_add", "embedding"])
+def test_reads__an_index_out_of_range_is_seen_by_a_recording(name: str) -> None:
+    x, terms, index = torch.zeros(6, 1), torch.ones(9, 1), torch.arange(9) % 6
+    calls: dict[str, Callable[[torch.Tensor], Any]] = {
+        "scatter_add": lambda at: ops.scatter_add(x.view(-1), 0, at, terms.view(-1)),
+        "index_add": lambda at: ops.index_add(x, 0, at, terms),
+        "embedding": lambda at: ops.embedding(at, x),
+    }
+    GENERATION.advance()
+    function = getattr(ops, name)
+    for _ in range(3):
+        calls[name](index)
+    assert function.recordings == 1
+    for wrong in (-1, 6, 7, -(2**63), 2**63 - 1, 2**62, -(2**62) - 1):
+        for place in range(9):
+            at = index.clone()
+            at[place] = wrong
+            with pytest.raises(OutOfRangeError, match=rf"^{name}: index\[{place}\] is {wrong}, expected 0 to 5"):
+                calls[name](at)
+    calls[name](index)
+    assert function.recordings == 1

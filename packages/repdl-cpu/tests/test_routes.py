@@ -314,6 +314,19 @@ def split_k() -> None:
         check("conv2d_grad_weight", gradient("values", *given), expected, f"split k {contract}")
 
 
+def rows_of_elements() -> None:
+    """Rows of one element, of which eight are summed at once while each has as many terms as there are lanes."""
+    for contract in ("v1", "sequential", "dot_chunk=10,sum_lanes=16,sum_block=48"):
+        for most in (1, 8, 9, 16, 17, 32, 33, 64, 65):
+            counts = torch.tensor([(most - 3 * k) % (most + 1) for k in range(21)])
+            rows, n = torch.arange(21).repeat_interleave(counts), int(counts.sum())
+            x = uniform(1, n, 1)
+            x.view(-1)[::37] = SPECIAL[torch.arange(0, n, 37) % len(SPECIAL)]
+            for values in (x, torch.full_like(x, -0.0)):
+                args = values, rows[torch.arange(n) * 7919 % n], 21, contract
+                check("index_sum", args, on("reference", "index_sum", *args), f"up to {most} terms {contract}")
+
+
 # ---- The tests
 
 ISAS = repdl_cpu.supported_isas()
@@ -346,6 +359,13 @@ def test_routes__bits_of_blocks_and_splits(isa: str) -> None:
             split_k()
             for m, n, k in BLOCKS if isa != "baseline" else BLOCKS[:-1]:
                 large(m, n, k)
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_routes__bits_of_rows_of_elements(isa: str) -> None:
+    for threads in THREADS:
+        with running(isa, threads):
+            rows_of_elements()
 
 
 @pytest.mark.parametrize("isa", ISAS)
@@ -462,6 +482,7 @@ def take_routes(width: int) -> None:
             asgd_before_averages(torch.float32)
             asgd_before_averages(torch.float64)
             split_k()
+            rows_of_elements()
             for op, args, _ in large_draws(300_000):
                 on("cpu", op, *args)
             for shape in BLOCKS:

@@ -14,6 +14,7 @@
 #include "base/routes.hpp"
 #include "base/tuned.hpp"
 #include "base/images.hpp"
+#include "reduce/eight_rows.hpp"
 #include "reduce/few_terms.hpp"
 #include "reduce/sum.hpp"
 #include "repdl/backend.hpp"
@@ -27,20 +28,40 @@ namespace {
 
 constexpr std::int64_t terms_a_thread = 1 << 14;       // elements worth a thread
 constexpr std::int64_t narrow_bytes = 64;              // of a row: a cache line
+constexpr std::int64_t terms_at_once = 64;             // that are placed
 constexpr std::int64_t rows_a_block = tuned(1024, 3);  // of narrow sums, which are finished together
+
+template <class T>
+struct Rows {
+  T* first;
+  std::int64_t width;
+
+  T* operator[](std::int64_t j) const { return first + j * width; }
+};
 
 // Terms sorted by row: those of row k are begin(k) <= j < begin(k) + count(k). `Place` counts them.
 template <class Place>
 class Terms {
  public:
-  // put(i, j): term i is number j of the sorted ones; i ascending.
-  template <class Put>
-  Terms(const std::int64_t* index, std::int64_t n, std::int64_t size, const Put& put) : begins_(size + 2) {
+  // put(i, to): term i goes to its row of `sorted`; i ascending.
+  template <class T, class Put>
+  Terms(const std::int64_t* index, std::int64_t n, std::int64_t size, Rows<T> sorted, const Put& put)
+      : begins_(size + 2) {
     Place* next = begins_.data() + 1;  // next[k]: first the number of terms, then where the next one goes
     std::fill(begins_.data(), begins_.data() + size + 2, Place(0));
     for (std::int64_t i = 0; i < n; ++i) ++next[index[i] + 1];
     for (std::int64_t k = 0; k < size; ++k) next[k + 1] += next[k];
-    for (std::int64_t i = 0; i < n; ++i) put(i, next[index[i]]++);  // next[k] is begin(k + 1) afterwards
+    // The places of some terms first: otherwise a processor that has seen a place used just after it was written waits
+    // before it loads the next one until it knows where the last term went. And their memory is on its way.
+    T* to[terms_at_once];
+    for (std::int64_t first = 0; first < n; first += terms_at_once) {
+      const std::int64_t count = std::min(n - first, terms_at_once);
+      for (std::int64_t i = 0; i < count; ++i) {
+        to[i] = sorted[next[index[first + i]]++];  // begin(k + 1) is left there
+        __builtin_prefetch(to[i], 1);
+      }
+      for (std::int64_t i = 0; i < count; ++i) put(first + i, to[i]);
+    }
   }
 
   std::int64_t begin(std::int64_t k) const { return begins_.data()[k]; }
@@ -121,42 +142,61 @@ struct AddedTo {
   }
 };
 
+// Rows of one element, from .. until.
+template <class Place, class T>
+void sum_elements(const T* sorted, const Terms<Place>& terms, std::int64_t from, std::int64_t until,
+                  const Contract& contract, T* out) {
+  const std::int64_t most =
+      contract.sum_block == 0 ? contract.sum_lanes : std::min(contract.sum_lanes, contract.sum_block);
+  for (std::int64_t k = from; k < until;) {
+    const auto begin = [&terms, k](int row) { return terms.begin(k + row); };
+    if (k + 8 <= until && sum_eight_rows(sorted, begin, most, out + k)) {
+      k += 8;
+      continue;
+    }
+    for (const std::int64_t end = std::min(k + 8, until); k < end; ++k)
+      out[k] = canonical(short_row(sorted + terms.begin(k), terms.count(k), contract));
+  }
+}
+
+template <class T>
+void sum_narrow_row(const T* first, std::int64_t count, std::int64_t width, const Contract& contract, T* row) {
+  if (fits_lanes(count, contract)) {
+    const T* term[max_lanes];
+    for (std::int64_t i = 0; i < count; ++i) term[i] = first + i * width;
+    return fold_terms(count, width, RowTerms<T>{term}, row);
+  }
+  sum_columns(count, width, true, [=](std::int64_t i) { return first + i * width; }, row, contract);
+  for (std::int64_t c = 0; c < width; ++c) row[c] = canonical(row[c]);
+}
+
 template <class Place, class T, class Finish>
 void sum_narrow(const T* x, const std::int64_t* index, std::int64_t n, std::int64_t size, std::int64_t width,
                 const Contract& contract, int threads, const Finish& finish, T* out) {
   REPDL_ROUTE("index_sum: narrow", sizeof(T));
   const Scratch<T> scratch(n * width + max_lanes);
   T* sorted = scratch.data();
-  const Terms<Place> terms(index, n, size, [=](std::int64_t i, std::int64_t j) {
+  const Terms<Place> terms(index, n, size, Rows<T>{sorted, width}, [=](std::int64_t i, T* to) {
     if (width == 1)
-      sorted[j] = x[i];
+      *to = x[i];
     else
-      for (std::int64_t c = 0; c < width; ++c) sorted[j * width + c] = x[i * width + c];
+      for (std::int64_t c = 0; c < width; ++c) to[c] = x[i * width + c];
   });
   const std::int64_t work = n + size;
-  parallel_for(work, std::max<std::int64_t>(1, terms_a_thread / width), threads,
-               [&](std::int64_t from, std::int64_t to) {
-                 const std::int64_t last = to < work ? terms.row_at(to, size) : size;
-                 for (std::int64_t k = terms.row_at(from, size), block = k; k < last; ++k) {
-                   const std::int64_t count = terms.count(k);
-                   const T* first = sorted + terms.begin(k) * width;
-                   T* row = out + k * width;
-                   if (width == 1) {
-                     row[0] = canonical(short_row(first, count, contract));
-                   } else if (fits_lanes(count, contract)) {
-                     const T* term[max_lanes];
-                     for (std::int64_t i = 0; i < count; ++i) term[i] = first + i * width;
-                     fold_terms(count, width, RowTerms<T>{term}, row);
-                   } else {
-                     sum_columns(count, width, true, [=](std::int64_t i) { return first + i * width; }, row, contract);
-                     for (std::int64_t c = 0; c < width; ++c) row[c] = canonical(row[c]);
-                   }
-                   if (k + 1 < last && k + 1 - block < rows_a_block) continue;
-                   finish.rows(terms, block, k + 1, out + block * width);
-                   if (k + 1 < last) REPDL_ROUTE("index_sum: second block of rows");
-                   block = k + 1;
-                 }
-               });
+  parallel_for(
+      work, std::max<std::int64_t>(1, terms_a_thread / width), threads, [&](std::int64_t from, std::int64_t to) {
+        const std::int64_t last = to < work ? terms.row_at(to, size) : size;
+        for (std::int64_t block = terms.row_at(from, size), end = block; block < last; block = end) {
+          end = std::min(block + rows_a_block, last);
+          if (width == 1)
+            sum_elements(sorted, terms, block, end, contract, out);
+          else
+            for (std::int64_t k = block; k < end; ++k)
+              sum_narrow_row(sorted + terms.begin(k) * width, terms.count(k), width, contract, out + k * width);
+          finish.rows(terms, block, end, out + block * width);
+          if (end < last) REPDL_ROUTE("index_sum: second block of rows");
+        }
+      });
 }
 
 template <class Place, class T, class Finish>
@@ -164,7 +204,8 @@ void sum_wide(const T* x, const std::int64_t* index, std::int64_t n, std::int64_
               const Contract& contract, int threads, const Finish& finish, T* out) {
   const Scratch<Place> scratch(n + 1);
   Place* places = scratch.data();
-  const Terms<Place> terms(index, n, size, [=](std::int64_t i, std::int64_t j) { places[j] = static_cast<Place>(i); });
+  const Terms<Place> terms(index, n, size, Rows<Place>{places, 1},
+                           [=](std::int64_t i, Place* to) { *to = static_cast<Place>(i); });
   // Tiles of columns for all threads, but of a cache line at least: then no row is too long for one thread.
   const std::int64_t wanted = (width + threads - 1) / threads;
   const std::int64_t tile = std::clamp<std::int64_t>((wanted + 63) / 64 * 64, 64, max_sum_columns);

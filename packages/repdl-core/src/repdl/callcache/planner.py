@@ -76,7 +76,7 @@ def plan_call(
     located = _located(flat_arguments(trace) + written, [*tensors, *written, *constants])
     return Plan(
         steps=_steps(trace, located, scalars),
-        checks=tuple(_check(check, tensors) for check in trace.checks),
+        checks=_checks(trace, tensors),
         draws=tuple(Draw(draw.take, draw.count) for draw in trace.draws),
         outputs=_output_specs(written, new, differentiates),
         constants=tuple(constants),
@@ -238,6 +238,13 @@ def _output_specs(
 
 def _copy(copy: Write, tensors: Sequence[torch.Tensor], written: Sequence[torch.Tensor]) -> Copy:
     return Copy(len(tensors) + _index(copy.result, written), _index(copy.target, tensors), copy.target.nbytes)
+
+
+def _checks(trace: Trace, tensors: Sequence[torch.Tensor]) -> tuple[Check, ...]:
+    """In order; where two ask for the same range, the first one raises if it does not hold."""
+    checks = [_check(check, tensors) for check in trace.checks]
+    ranges = [check.passes for check in checks]
+    return tuple(c for i, c in enumerate(checks) if c.passes is None or c.passes not in ranges[:i])
 
 
 def _check(check: ValueCheck, tensors: Sequence[torch.Tensor]) -> Check:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from repdl.callcache import ValueRange, do_not_cache
+from repdl.callcache import ValueRange, do_not_cache, record_check
 from repdl.errors import check, check_dim, check_dtype, check_least, check_range, check_size, check_tensor_or_none
 from repdl.tensors import values as host
 
@@ -68,12 +68,16 @@ def as_index(op: str, index: Tensor, size: int, *, name: str = "index", wraps: b
     at = torch.where(index < 0, index + size, index) if wraps else index
     if not host.is_readable(index):
         return torch.where((at >= 0) & (at < size), at, -1)
-    do_not_cache()
     if wraps:
+        do_not_cache()
         check_index(op, at, size, name=name, expected=lambda: f"{-size} to {size - 1}", given=index)
     else:
-        check_index(op, at, size, name=name)
+        record_check(_check_rows_exist, (op, index, size, name), _check_rows_exist(op, index, size, name))
     return at
+
+
+def _check_rows_exist(op: str, index: Tensor, size: int, name: str) -> ValueRange | None:
+    return check_index(op, index, size, name=name)
 
 
 def check_rows(op: str, values: Tensor, index: Tensor, size: int) -> None:

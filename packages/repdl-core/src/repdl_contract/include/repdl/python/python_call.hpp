@@ -86,6 +86,13 @@ class ElementRange {
     const DLTensor& tensor = memory[tensor_];
     const auto* value =
         reinterpret_cast<const std::int64_t*>(static_cast<std::byte*>(tensor.data) + tensor.byte_offset);
+    // Modulo 2**64 the first difference is negative below the range, the second one above it, or the other way round.
+    std::uint64_t outside = 0;
+    for (std::int64_t i = first_; i < count_; ++i) {
+      const auto at = static_cast<std::uint64_t>(value[i]);
+      outside |= (at - static_cast<std::uint64_t>(low_)) | (static_cast<std::uint64_t>(end_) - 1 - at);
+    }
+    if (outside >> 63 == 0) return true;
     bool holds = true;
     for (std::int64_t i = first_; i < count_; ++i) holds &= (value[i] >= low_ && value[i] < end_) || value[i] == other_;
     return holds;
