@@ -25,3 +25,14 @@ set(REPDL_NVCC_VERSION "${CMAKE_MATCH_1}")
 if(REPDL_NVCC_VERSION VERSION_LESS 12.4)
   message(FATAL_ERROR "${CMAKE_CUDA_COMPILER} is of CUDA ${REPDL_NVCC_VERSION}, expected 12.4 or later")
 endif()
+
+# nvcc's compiler of kernels sorts by addresses somewhere: where the system places memory at random, names of registers
+# in PTX differ between two builds. Memory at fixed addresses, where setarch may ask for it, gives the same bytes.
+find_program(REPDL_SETARCH setarch)
+if(REPDL_SETARCH AND NOT CMAKE_CUDA_COMPILER_LAUNCHER)
+  set(REPDL_AT_FIXED_ADDRESSES "${REPDL_SETARCH}" "${CMAKE_HOST_SYSTEM_PROCESSOR}" --addr-no-randomize)
+  execute_process(COMMAND ${REPDL_AT_FIXED_ADDRESSES} true RESULT_VARIABLE REPDL_SETARCH_FAILED ERROR_QUIET)
+  if(NOT REPDL_SETARCH_FAILED)
+    set(CMAKE_CUDA_COMPILER_LAUNCHER ${REPDL_AT_FIXED_ADDRESSES})
+  endif()
+endif()
