@@ -28,6 +28,7 @@ CHAINS = "packages/repdl-cpu/tests/test_replay_blocks.py"
 UPDATES = "packages/repdl-cpu/tests/test_replay_updates.py"
 DRAWS = "packages/repdl-cpu/tests/test_replay_draws.py -k before_a_draw"
 PLACES = "packages/repdl-core/tests/callcache/test_spans.py"
+SORTS = "packages/repdl-core/tests/sorting/test_sort.py"
 SCOPES = "packages/repdl-core/tests/settings/test_scopes.py"
 
 
@@ -51,6 +52,10 @@ BUGS = {
     "wide_matrices_have_no_slope_of_U2": Bug(CORE + "ops/linalg/lu.py", {"low = sub(low, _ops.matmul(g_wide, wide, False, True, contract))": "low = low"}, "packages/repdl-core/tests/linalg/test_lu.py"),
     "determinants_of_even_permutations": Bug(CORE + "ops/linalg/solve.py", {"odd = (moved.sum(-1) % 2 == 1)": "odd = (moved.sum(-1) > 0)"}, "packages/repdl-core/tests/linalg/test_lu.py"),
     "right_sides_are_not_permuted": Bug(CORE + "ops/linalg/solve.py", {".gather(-2, rows.unsqueeze(-1).expand(shape))": ""}, "packages/repdl-core/tests/linalg/test_lu.py"),
+    "a_nan_in_the_order_of_its_bits": Bug(CORE + "ops/common/packed.py", {"key[is_nan] = -most if nan_is_least else most": "pass"}, SORTS),
+    "minus_zero_before_zero": Bug(CORE + "ops/common/packed.py", {"        key -= sign\n": ""}, SORTS),
+    "the_last_of_equal_elements_first": Bug(CORE + "ops/common/packed.py", {"np.invert(key, out=key)\n    key <<= _SHIFT": "key <<= _SHIFT\n        np.invert(key, out=key)\n    else:\n        key <<= _SHIFT"}, SORTS),
+    "sorted_from_the_first_on": Bug(CORE + "ops/common/packed.py", {"*[first] * (first > 0), ": ""}, SORTS),
     "extent_one_element_short": Bug(CORE + "callcache/spans.py", {"(1 + sum((n - 1) * stride": "(0 + sum((n - 1) * stride"}, OVERLAPS),
     "halves_forget_what_is_repeated": Bug(CORE + "dtypes/__init__.py", {"if 0 not in tensor.stride() or tensor.numel() == 0:": "if True:"}, LAYOUTS),
     "first_dimension_is_not_repeated": Bug(CORE + "dtypes/__init__.py", {"if stride == 0 else slice(None) for stride in tensor.stride()": "if stride == 0 and i else slice(None) for i, stride in enumerate(tensor.stride())"}, LAYOUTS),

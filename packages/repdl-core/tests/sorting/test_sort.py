@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 import torch
 
@@ -203,3 +205,47 @@ def test_sort__reaches_no_op_of_torch_that_rounds() -> None:
     for name, function in functions.items():
         report = repdl.audit(function, uniform(1, 4, 7).requires_grad_())
         assert report.ok, f"{name}: {report}"
+
+
+PACKED = (torch.float32, torch.bfloat16, torch.float16, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool)
+
+
+@pytest.mark.parametrize("dtype", PACKED)
+def test_sort__by_numpy_and_by_torch(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the host sorts by NumPy, other devices and transforms sort by torch: every index is the same."""
+    x = coarse(6, 5, 40)
+    if not dtype.is_floating_point:
+        x = x.nan_to_num(3, 2**30, -(2**30)).long() % 256 - (0 if dtype is torch.uint8 else 128)
+    x = x.to(dtype)
+    x[0] = x[0, 0, 0]
+    views = x, x.permute(2, 0, 1), x[:, ::2, 3::5], x[..., :1], x[:, :0], x[2, 3]
+    calls = [(y, d) for y in views for d in range(y.dim())]
+
+    def found() -> list[torch.Tensor]:
+        indices = []
+        for y, d in calls:
+            n = y.shape[d]
+            indices += [ops.argsort(y, d, descending) for descending in (False, True)]
+            indices += [
+                ops.topk(y, k, d, largest).indices for k in {0, min(1, n), n // 2, n} for largest in (False, True)
+            ]
+            indices += [ops.kthvalue(y, k, d).indices for k in {1, (n + 1) // 2, n} if n]
+            indices += [f(y, d).indices for f in (ops.median, ops.nanmedian) if n]
+            indices += [f(y, d).indices for f in (ops.cummax, ops.cummin) if n]
+        return indices
+
+    by_numpy = found()
+    for name in ("repdl.ops.sorting.sort", "repdl.ops.reduction.scan"):
+        monkeypatch.setattr(sys.modules[name], "can_pack", lambda tensor, dim: False)
+    by_torch = found()
+    assert len(by_torch) > 200
+    for ours, theirs in zip(by_numpy, by_torch, strict=True):
+        assert ours.dtype is theirs.dtype is torch.int64 and torch.equal(ours, theirs)
+
+
+def test_sort__under_transforms() -> None:
+    """Their tensors have no memory that NumPy can read."""
+    x = coarse(3, 9).nan_to_num()
+    grad = torch.func.grad(lambda t: ops.topk(t, 2).values.sum())(x[0])
+    assert grad.sum() == 2 and torch.equal(grad.nonzero().flatten(), ops.topk(x[0], 2).indices.sort().values)
+    assert_same_bits(torch.vmap(lambda t: ops.sort(t).values)(x), ops.sort(x).values)

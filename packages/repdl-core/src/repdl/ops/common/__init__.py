@@ -7,6 +7,7 @@ from repdl.ops.common.casting import *
 from repdl.ops.common.device import *
 from repdl.ops.common.index import *
 from repdl.ops.common.inplace import *
+from repdl.ops.common.packed import *
 from repdl.ops.common.reduce import *
 from repdl.ops.common.root import *
 from repdl.ops.common.scalar import *

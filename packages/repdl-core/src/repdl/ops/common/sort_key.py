@@ -27,25 +27,25 @@ _RELATIONS: dict[str, Callable[[Any, Any], Any]] = {
     "==": operator.eq,
     "!=": operator.ne,
 }
-_INFINITY = {torch.float32: 0x7F800000, torch.float64: 0x7FF << 52, torch.bfloat16: 0x7F80, torch.float16: 0x7C00}
+INFINITY = {torch.float32: 0x7F800000, torch.float64: 0x7FF << 52, torch.bfloat16: 0x7F80, torch.float16: 0x7C00}
 
 
 def sort_key(tensor: Tensor) -> Tensor:
     """Integers in the order of the elements: -inf first, both zeros 0, NaN last; integers as they are."""
     if tensor.dtype not in ALL:
         return tensor
-    bits, most = _bits(tensor)
+    bits, most = bits_and_most(tensor)
     size = bits & most
-    is_nan = size > _INFINITY[tensor.dtype]
+    is_nan = size > INFINITY[tensor.dtype]
     return torch.where(is_nan, most, torch.where(bits < 0, -size, size))
 
 
 def gather_words(tensor: Tensor, dim: int, index: Tensor) -> Tensor:
     """torch.gather of the bits of floats: a CPU moves those of 16 bits by way of float32, which changes a NaN."""
-    return _bits(tensor)[0].gather(dim, index).view(tensor.dtype)
+    return bits_and_most(tensor)[0].gather(dim, index).view(tensor.dtype)
 
 
-def _bits(tensor: Tensor) -> tuple[Tensor, int]:
+def bits_and_most(tensor: Tensor) -> tuple[Tensor, int]:
     """The bits of floating-point numbers as integers, and those of all but the sign."""
     integer = _INTEGERS[tensor.dtype.itemsize]
     plain = tensor.detach()
@@ -76,7 +76,7 @@ def is_related(x: Tensor, relation: str, number: float) -> Tensor:
     if relation in ("<", ">"):  # the sign of NaN is 0
         return compare(_ops.sign(plain), 0)
     if relation in ("==", "!="):
-        bits, most = _bits(plain)
+        bits, most = bits_and_most(plain)
         return compare(bits & most, 0)
     found = compare(sort_key(plain), 0)
     return found if relation == "<=" else found & ~plain.isnan()

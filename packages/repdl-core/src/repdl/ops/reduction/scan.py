@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -12,10 +13,13 @@ from repdl.dtypes import Dtypes
 from repdl.errors import UnsupportedError, check, check_size
 from repdl.ops.common import (
     as_numpy,
+    can_pack,
     constant,
     in_dtype,
     is_whole,
     normalize_dim,
+    packed,
+    places_of,
     sort_key,
     to_integer_dtype,
     to_requested_dtype,
@@ -198,6 +202,20 @@ def running(extreme: Callable[..., Tensor], numbers: Tensor, dim: int) -> Tensor
     return numbers
 
 
+def _last_extremes(op: str, values: Tensor, dim: int) -> Tensor:
+    """Where the extreme of the first 1, 2, ... elements along `dim` is, the last of equal ones."""
+    is_least = op == "cummin"
+    if can_pack(values, dim):
+        return places_of(np.maximum.accumulate(packed(values, dim, descending=is_least, nan_is_least=is_least), dim))
+    keys = sort_key(values).to(torch.int64)
+    if is_least and values.is_floating_point():
+        keys = torch.where(values.detach().isnan(), torch.iinfo(torch.int64).min, keys)
+    extremes = running(torch.minimum if is_least else torch.maximum, keys, dim)
+    n, ndim = values.shape[dim], values.dim()
+    steps = torch.arange(n, device=values.device).reshape([n if d == dim else 1 for d in range(ndim)])
+    return running(torch.maximum, torch.where(keys == extremes, steps, 0), dim)
+
+
 def _extremes(
     op: str, input: Tensor, dim: int | None = None, *, axis: int | None = None, contract: ContractLike = None
 ) -> torch.return_types.cummax:
@@ -206,13 +224,7 @@ def _extremes(
         raise UnsupportedError(f"{op}: dim is None, expected a dimension; pass dim=")
     position = normalize_dim(op, dim, input.dim())
     values = at_least_1d(input)
-    keys = sort_key(values).to(torch.int64)
-    if op == "cummin" and input.is_floating_point():
-        keys = torch.where(values.detach().isnan(), torch.iinfo(torch.int64).min, keys)
-    extremes = running(torch.maximum if op == "cummax" else torch.minimum, keys, position)
-    n, ndim = values.shape[position], values.dim()
-    steps = torch.arange(n, device=input.device).reshape([n if d == position else 1 for d in range(ndim)])
-    indices = running(torch.maximum, torch.where(keys == extremes, steps, 0), position)
+    indices = _last_extremes(op, values, position)
     found = gather(values, position, indices, contract=contract), indices
     return getattr(torch.return_types, op)([t.reshape(input.shape) for t in found])  # type: ignore[no-any-return]
 
@@ -237,4 +249,4 @@ _DOCS = {
         UnsupportedError: if `dim` is None.
     """,
 }
-cummax, cummin = variants(_extremes, "max", _DOCS, uncached="torch's sort of integer keys computes it")
+cummax, cummin = variants(_extremes, "max", _DOCS, uncached="the order of integers computes it")

@@ -1,4 +1,4 @@
-"""Sorting and what it finds: comparisons of integers (`repdl.ops.common.sort_key`), and data movement."""
+"""Sorting and what it finds: comparisons of integers (`repdl.ops.common.packed`, `sort_key`), and data movement."""
 
 from __future__ import annotations
 
@@ -10,21 +10,26 @@ from torch import Tensor
 
 from repdl.contract import ContractLike
 from repdl.errors import check, check_range
-from repdl.ops.common import OfAllOrOverDim, as_numpy, normalize_dim, sort_key
+from repdl.ops.common import OfAllOrOverDim, as_numpy, can_pack, normalize_dim, ordered_places, sort_key
 from repdl.ops.declare import public, variants
 from repdl.ops.indexing.gather import at_least_1d, gather
 from repdl.registry import as_int, computes
+from repdl.tensors.values import is_readable
 
 __all__ = ["argsort", "kthvalue", "median", "msort", "nanmedian", "sort", "topk"]
 
 
-def _sorted(input: Tensor, dim: int, descending: bool) -> Tensor:
-    """The indices along `dim`: equal elements keep their order, NaN is larger than everything."""
-    return torch.sort(sort_key(input), dim=dim, descending=descending, stable=True).indices
+def _sorted(input: Tensor, dim: int, descending: bool, first: int = 0, count: int | None = None) -> Tensor:
+    """The indices along `dim`: equal elements keep their order, NaN is larger than everything. `count` from `first` on,
+    or all."""
+    number = input.shape[dim] if count is None else count
+    if can_pack(input, dim):
+        return ordered_places(input, dim, descending, first, number)
+    return torch.sort(sort_key(input), dim=dim, descending=descending, stable=True).indices.narrow(dim, first, number)
 
 
 @computes("sort", integers=True)
-@public("max", uncached="torch's sort of integer keys computes it")
+@public("max", uncached="a sort of integers computes it")
 def sort(
     input: Tensor,
     dim: int = -1,
@@ -51,7 +56,7 @@ def _position(op: str, input: Tensor, dim: int, axis: int | None) -> int:
     return normalize_dim(op, dim if axis is None else axis, input.dim())
 
 
-@public("max", uncached="torch's sort of integer keys computes it")
+@public("max", uncached="a sort of integers computes it")
 def argsort(
     input: Tensor,
     dim: int = -1,
@@ -66,13 +71,13 @@ def argsort(
     return _sorted(at_least_1d(input), position, descending).reshape(input.shape)
 
 
-@public("max", uncached="torch's sort of integer keys computes it")
+@public("max", uncached="a sort of integers computes it")
 def msort(input: Tensor, *, contract: ContractLike = None) -> Tensor:
     """The values of `sort` along the first dimension, any shape, floats or integers."""
     return sort(input, 0, contract=contract)[0]
 
 
-@public("max", uncached="torch's sort of integer keys computes it")
+@public("max", uncached="a sort of integers computes it")
 def topk(
     input: Tensor,
     k: int,
@@ -94,7 +99,7 @@ def topk(
     rows, count = at_least_1d(input), as_int("topk", "k", k)
     size = rows.shape[position]
     check_range("topk", 0 <= count <= size, lambda: f"k is {count}, expected 0 to input.shape[{position}] = {size}")
-    indices = _sorted(rows, position, largest).narrow(position, 0, count)
+    indices = _sorted(rows, position, largest, 0, count)
     values = gather(rows, position, indices, contract=contract)
     if input.dim() == 0 and count == 1:
         values, indices = values.squeeze(0), indices.squeeze(0)
@@ -104,15 +109,14 @@ def topk(
 def _one(op: str, input: Tensor, at: Tensor | int, dim: int, keepdim: bool, contract: str) -> tuple[Tensor, Tensor]:
     """Of each row the element that stands at `at` once it is sorted, and its index."""
     rows = at_least_1d(input)
-    sorted_ = _sorted(rows, dim, False)
-    indices = sorted_.narrow(dim, at, 1) if isinstance(at, int) else sorted_.gather(dim, at)
+    indices = _sorted(rows, dim, False, at, 1) if isinstance(at, int) else _sorted(rows, dim, False).gather(dim, at)
     values = gather(rows, dim, indices, contract=contract)
     if input.dim() == 0 or not keepdim:
         values, indices = values.squeeze(dim), indices.squeeze(dim)
     return values, indices
 
 
-@public("max", uncached="torch's sort of integer keys computes it")
+@public("max", uncached="a sort of integers computes it")
 def kthvalue(
     input: Tensor,
     k: int,
@@ -158,10 +162,12 @@ def _median(
     check_range(op, size > 0, lambda: f"input.shape[{position}] is 0, expected 1 or more to take a median of")
     keys = at_least_1d(rows)
     nan = keys.detach().isnan() if input.is_floating_point() else torch.zeros_like(keys, dtype=torch.bool)
-    left = (~nan).sum(position, keepdim=True)  # NaN comes last: the others are the first of a row
-    middle = (left - 1).clamp(min=0) // 2
-    if op == "median":  # a NaN is the median: the first one, which follows the others
-        middle = torch.where(left < size, left, middle)
+    middle: Tensor | int = (size - 1) // 2
+    if not is_readable(nan) or nan.any():
+        left = (~nan).sum(position, keepdim=True)  # NaN comes last: the others are the first of a row
+        middle = (left - 1).clamp(min=0) // 2
+        if op == "median":  # a NaN is the median: the first one, which follows the others
+            middle = torch.where(left < size, left, middle)
     values, indices = _one(op, rows, middle, position, keepdim or dim is None, contract)
     if dim is None:
         return values.reshape(())
@@ -185,5 +191,5 @@ _DOCS = {
 }
 median, nanmedian = (
     cast(OfAllOrOverDim, function)
-    for function in variants(_median, "max", _DOCS, uncached="torch's sort of integer keys computes it")
+    for function in variants(_median, "max", _DOCS, uncached="a sort of integers computes it")
 )
