@@ -327,6 +327,21 @@ def rows_of_elements() -> None:
                 check("index_sum", args, on("reference", "index_sum", *args), f"up to {most} terms {contract}")
 
 
+def scans() -> None:
+    """Rows behind one another in memory, several at once and those that are left, some of several blocks; columns."""
+    for n in (1, 2, 63, 64, 65, 130, 1024, 1025, 2100):
+        x, factor = uniform(1, 7, n), uniform(2, 7, n).add(1)
+        for values in (x, x.clone().index_fill(1, torch.tensor([n // 2]), float("inf")), torch.full_like(x, -0.0)):
+            values.view(-1)[3::331] = SPECIAL[torch.arange(len(values.view(-1)[3::331])) % len(SPECIAL)]
+            for op, *args in (("cumsum", 1, "v1"), ("cumsum", 1, "sequential"), ("linear_scan", 1)):
+                given = (values,) if op == "cumsum" else (factor, values)
+                expected = on("reference", op, *given, *args)
+                for rows in (1, 3, 4, 7):
+                    check(op, (*(t[:rows] for t in given), *args), expected[:rows], f"of {rows} rows of {n}")
+                columns = *(t.t().contiguous() for t in given), 0, *args[1:]
+                check(op, columns, expected.t(), f"of columns of {n}")
+
+
 # ---- The tests
 
 ISAS = repdl_cpu.supported_isas()
@@ -366,6 +381,13 @@ def test_routes__bits_of_rows_of_elements(isa: str) -> None:
     for threads in THREADS:
         with running(isa, threads):
             rows_of_elements()
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_routes__bits_of_scans(isa: str) -> None:
+    for threads in THREADS:
+        with running(isa, threads):
+            scans()
 
 
 @pytest.mark.parametrize("isa", ISAS)
@@ -483,6 +505,7 @@ def take_routes(width: int) -> None:
             asgd_before_averages(torch.float64)
             split_k()
             rows_of_elements()
+            scans()
             for op, args, _ in large_draws(300_000):
                 on("cpu", op, *args)
             for shape in BLOCKS:

@@ -15,6 +15,8 @@ namespace repdl::cpu {
 namespace {
 
 constexpr std::int64_t most_columns = tuned(64, 4);  // chains that a task computes side by side
+constexpr int rows_at_once = 4;                      // chains along memory, each of which waits for its last step
+constexpr std::int64_t piece = tuned(64, 8);         // elements of them whose results are finished together
 
 // task(o, first column, columns) for all of them; each is one thread's.
 template <class Task>
@@ -31,12 +33,66 @@ void for_chains(const Around& at, int threads, const Task& task) {
                });
 }
 
+// Elements begin .. end of chains along memory, rows of n elements. For each in turn, number i of all in memory:
+//   chain[r] = step(chain[r], i), out[i] = canonical(finish(r, chain[r]))
+template <class T, class Step, class Finish>
+void along_rows(std::int64_t begin, std::int64_t end, std::int64_t n, int rows, T* chain, T* out, const Step& step,
+                const Finish& finish) {
+  T value[rows_at_once][piece];
+  for (std::int64_t first = begin; first < end; first += piece) {
+    const std::int64_t count = std::min(piece, end - first);
+    if (rows == rows_at_once) {
+      T last[rows_at_once];
+      std::copy(chain, chain + rows_at_once, last);
+      for (std::int64_t i = 0; i < count; ++i)
+        for (int r = 0; r < rows_at_once; ++r) value[r][i] = last[r] = step(last[r], r * n + first + i);
+      std::copy(last, last + rows_at_once, chain);
+    } else {
+      REPDL_ROUTE("scan: the last rows");
+      for (int r = 0; r < rows; ++r)
+        for (std::int64_t i = 0; i < count; ++i) value[r][i] = chain[r] = step(chain[r], r * n + first + i);
+    }
+    for (int r = 0; r < rows; ++r)
+      for (std::int64_t i = 0; i < count; ++i) out[r * n + first + i] = canonical(finish(r, value[r][i]));
+  }
+}
+
+// task(first row, rows) for all of them, some at once; each is one thread's.
+template <class Task>
+void for_rows(const Around& at, int threads, const Task& task) {
+  const std::int64_t groups = (at.outer + rows_at_once - 1) / rows_at_once;
+  const std::int64_t least = std::max<std::int64_t>(1, (1 << 14) / (at.n * rows_at_once));
+  parallel_for(groups, least, threads, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t first = begin * rows_at_once; first < std::min(at.outer, end * rows_at_once);
+         first += rows_at_once)
+      task(first, static_cast<int>(std::min<std::int64_t>(rows_at_once, at.outer - first)));
+  });
+}
+
+template <class T>
+void cumsum_rows(const Around& at, std::int64_t block, const T* input, T* output, int threads) {
+  for_rows(at, threads, [&](std::int64_t first, int rows) {
+    const T* x = input + first * at.n;
+    T* out = output + first * at.n;
+    T carry[rows_at_once] = {};
+    for (std::int64_t begin = 0; begin < at.n; begin += block) {
+      const std::int64_t end = std::min(at.n, begin + block);
+      T chain[rows_at_once] = {};
+      along_rows(
+          begin, end, at.n, rows, chain, out, [=](T sum, std::int64_t i) { return sum + x[i]; },
+          [&carry](int r, T sum) { return carry[r] + sum; });
+      for (int r = 0; r < rows; ++r) carry[r] = out[r * at.n + end - 1];
+    }
+  });
+}
+
 template <class T>
 void cumsum(const Tensor& input, std::int64_t dim, const Contract& contract, const Tensor& output,
             const ExecContext& exec) {
   const Around at = around(input, dim);
   if (at.count() == 0) return;
   const std::int64_t block = contract.sum_block == 0 ? at.n : contract.sum_block;
+  if (at.inner == 1) return cumsum_rows(at, block, input.as<T>(), output.as<T>(), exec.threads);
   for_chains(at, exec.threads, [&](std::int64_t o, std::int64_t first, std::int64_t columns) {
     const T* x = input.as<T>() + o * at.n * at.inner + first;
     T* out = output.as<T>() + o * at.n * at.inner + first;
@@ -55,10 +111,27 @@ void cumsum(const Tensor& input, std::int64_t dim, const Contract& contract, con
 }
 
 template <class T>
+void linear_scan_rows(const Around& at, const T* factor, const T* term, T* output, int threads) {
+  for_rows(at, threads, [&](std::int64_t first, int rows) {
+    const T *a = factor + first * at.n, *b = term + first * at.n;
+    T* out = output + first * at.n;
+    T chain[rows_at_once];
+    for (int r = 0; r < rows; ++r) {
+      chain[r] = b[r * at.n];
+      out[r * at.n] = canonical(chain[r]);
+    }
+    along_rows(
+        1, at.n, at.n, rows, chain, out, [=](T last, std::int64_t i) { return repdl::fma(a[i], last, b[i]); },
+        [](int, T value) { return value; });
+  });
+}
+
+template <class T>
 void linear_scan(const Tensor& factor, const Tensor& term, std::int64_t dim, const Tensor& output,
                  const ExecContext& exec) {
   const Around at = around(term, dim);
   if (at.count() == 0) return;
+  if (at.inner == 1) return linear_scan_rows(at, factor.as<T>(), term.as<T>(), output.as<T>(), exec.threads);
   for_chains(at, exec.threads, [&](std::int64_t o, std::int64_t first, std::int64_t columns) {
     const std::int64_t begin = o * at.n * at.inner + first;
     const T *a = factor.as<T>() + begin, *b = term.as<T>() + begin;

@@ -320,6 +320,11 @@ BUGS = {
     "row_max_double": Bug("reduce/max.cpp", {"best = x[i] > best ? x[i] : best;": "best = x[i] >= best && i != n - 1 ? x[i] : best;"}, "max", "test_parity.py -k TestCpu and max_dim and f64"),
     "amax_shares_with_all": Bug("reduce/max.cpp", {"out[i * n + j] = tied(row[j]) ? each : T(0);": "out[i * n + j] = row[j] >= largest ? each : T(0);"}, "max"),
     "cumsum_chain_goes_on": Bug("reduce/scan.cpp", {"std::fill(chain, chain + columns, T(0));": "if (begin == 0) std::fill(chain, chain + columns, T(0));"}, "scan", "test_parity.py -k TestCpu and cumsum_"),
+    "cumsum_of_rows_goes_on": Bug("reduce/scan.cpp", {"      T chain[rows_at_once] = {};\n": "", "T carry[rows_at_once] = {};": "T carry[rows_at_once] = {}, chain[rows_at_once] = {};"}, "scan", "test_routes.py -k scans"),
+    "cumsum_carries_the_first_row": Bug("reduce/scan.cpp", {"carry[r] = out[r * at.n + end - 1];": "carry[r] = out[end - 1];"}, "scan", "test_routes.py -k scans"),
+    "linear_scan_of_rows_not_fused": Bug("reduce/scan.cpp", {"repdl::fma(a[i], last, b[i])": "a[i] * last + b[i]"}, "scan", "test_routes.py -k scans"),
+    "linear_scan_of_rows_begins_with_another_nan": Bug("reduce/scan.cpp", {"out[r * at.n] = canonical(chain[r]);": "out[r * at.n] = chain[r];"}, "scan", "test_routes.py -k scans"),
+    "chains_begin_each_piece_anew": Bug("reduce/scan.cpp", {"std::copy(last, last + rows_at_once, chain);": ""}, "scan", "test_routes.py -k scans"),
     "linear_scan_not_fused": Bug("reduce/scan.cpp", {"repdl::fma(a[i + c], out[i - at.inner + c], b[i + c])": "a[i + c] * out[i - at.inner + c] + b[i + c]"}, "scan"),
     "nll_ignored_counts": Bug("loss/nll_loss.cpp", {"if (!loss.counted(i)) continue;": "if (!loss.counted(i) && loss.weight) continue;"}, "nll_loss"),
     "loss_mean_of_all": Bug("loss/loss.hpp", {"count += counted(i);": "count += 1;"}, "nll_loss"),
@@ -445,7 +450,7 @@ BUGS = {
     "double_norm_mean_of_rms": Bug("norm/norm_double.cpp", {"const double b = s.centred ?": "const double b = true ?"}, "norm_double", "test_parity.py -k TestCpu and rms_norm_backward and f64"),
     # What one value in every element, or a gap along one dimension, shows.
     "index_sum_of_minus_zeros": Bug("reduce/index_sum.cpp", {"fold(Vec::load(x, static_cast<int>(n))) + 0.0f": "fold(Vec::load(x, static_cast<int>(n)))"}, "index_sum", "test_special_positions.py -k minus_zeros"),
-    "scan_begins_with_another_nan": Bug("reduce/scan.cpp", {"out[c] = canonical(b[c]);": "out[c] = b[c];"}, "scan", "test_special_positions.py -k other_nans"),
+    "scan_begins_with_another_nan": Bug("reduce/scan.cpp", {"out[c] = canonical(b[c]);": "out[c] = b[c];"}, "scan", "test_routes.py -k scans"),
     "loss_of_another_nan": Bug("loss/loss.hpp", {"losses[i] = canonical(loss);": "losses[i] = loss;"}, "nll_loss", "test_special_positions.py -k other_nans"),
     "images_of_a_slice_of_the_batch": Bug("base/images.hpp", {"for (int i = 0; i < tensor.dims; ++i) {\n      const int d": "for (int i = 0; i + 1 < tensor.dims; ++i) {\n      const int d"}, "interpolate", "test_layout.py -k any_strides"),
 }  # fmt: skip
