@@ -26,7 +26,7 @@ UNITS = {
     "matmul": ["matmul", "micro_kernel"], "conv2d": CONVOLUTIONS, "double": ["gemm_double", "conv2d_double"], "norm_double": ["norm_double"],
     "attention": ["attention", "attention_backward", "micro_kernel"], "recurrent": ["recurrent", "recurrent_backward", "matmul", "micro_kernel"],
     "interpolate": ["nearest", "resample"],
-    "random": ["draw", "normal", "permutation", "poisson"], "elementwise": ["pointwise"], "activation": ["pointwise"],
+    "random": ["draw", "normal", "permutation", "poisson"], "elementwise": ["pointwise"], "activation": ["pointwise"], "losses": ["pointwise"],
     **{f"{name}_step": ["step"] for name in ("adadelta", "adagrad", "adam", "adamax", "asgd", "nadam", "radam", "rprop", "sgd")},
 }  # fmt: skip
 """Family -> the translation units of its float kernels, if they are not one of its name."""

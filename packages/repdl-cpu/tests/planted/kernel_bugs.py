@@ -288,6 +288,8 @@ BUGS = {
     "number_operand_copied_as_a_row": Bug("pointwise/walk.hpp", {"if (stride == 0) return void(std::fill(y, y + n, *first));": "if (stride == 0) return void(std::copy(first, first + n, y));"}, "elementwise", "test_parity.py -k TestCpu and sub__"),
     "accurate_path": Bug("include/repdl/exact/two_paths.hpp", {"if (uncertain_each[i] != 0) y": "if (uncertain_each[i] == 2) y"}, "elementwise", "test_parity.py -k TestCpu and tan__"),
     "silu_slope": Bug("include/repdl/pointwise/activation.hpp", {"mul(s, one + mul(x, one - s))": "mul(s, one + (x - mul(x, s)))"}, "activation", "test_parity.py -k TestCpu and silu_backward"),
+    "smooth_l1_divided_last": Bug("include/repdl/pointwise/loss.hpp", {"mul(grad / this->delta, x)": "mul(grad, x) / this->delta"}, "losses", "test_parity.py -k TestCpu and smooth_l1_"),
+    "huber_line_of_no_number": Bug("include/repdl/pointwise/loss.hpp", {"at > T(0) ? x : mul(x, at)": "x"}, "losses", "test_parity.py -k TestCpu and huber_"),
     "options_of_another_kind": Bug("include/repdl/pointwise/activation.hpp", {'approximate == "tanh"': 'approximate == "none"'}, "activation", "test_parity.py -k TestCpu and gelu__"),
     "copies_of_strides": Bug("pointwise/walk.hpp", {"y[i] = first[i * stride];": "y[i] = first[i];"}, "elementwise", "test_routes.py -k pointwise"),
     "pass_joins_broadcast": Bug("include/repdl/pointwise/pass.hpp", {"own < 0 || operands[k]->size[own] == 1 ? 0 :": "own < 0 ? 0 :"}, "elementwise", "test_parity.py -k TestCpu and add__"),

@@ -38,7 +38,6 @@ __all__ = [
     "expanded",
     "f",
     "guarded",
-    "infinite",
     "named",
 ]
 
@@ -278,18 +277,6 @@ class _Both(Expression):
         return f"{first.text} and {second.text}"
 
 
-class _Infinite(Expression):
-    def __init__(self, x: Expression) -> None:
-        super().__init__()
-        self.parts = (x,)
-
-    def step(self, slots: Slots) -> tuple[Callable[..., Any], tuple[int, ...]]:
-        return (lambda x: x.detach().isinf()), (slots.of(self.parts[0]),)
-
-    def spelled(self) -> str:
-        return f"{self.parts[0].text} is infinite"
-
-
 class _Expanded(Expression):
     def __init__(self, x: Expression) -> None:
         super().__init__()
@@ -348,11 +335,6 @@ def choose(option: Expression, formulas: Mapping[Any, Term]) -> Expression:
 def guarded(condition: Expression, x: Expression, instead: float = 1.0) -> Expression:
     """x, but `instead` where the condition holds. The text is that of x: a `where` around it does not take these."""
     return _Guarded(condition, x, instead)
-
-
-def infinite(x: Expression) -> Expression:
-    """Whether x is an infinity."""
-    return _Infinite(x)
 
 
 def expanded(x: Expression) -> Expression:

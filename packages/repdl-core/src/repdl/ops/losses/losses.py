@@ -9,7 +9,7 @@ from torch import Tensor
 from repdl.contract import ContractLike
 from repdl.dtypes.rounding import is_zero
 from repdl.errors import UnsupportedError, check
-from repdl.ops.declare import Expression, Written, choose, f, guarded, infinite, named, public
+from repdl.ops.declare import Expression, Slope, Written, choose, f, named, pointwise, public
 from repdl.ops.losses._element_loss import check_sized, element_loss, scalar
 from repdl.ops.losses._loss import REDUCTIONS, check_reduction
 from repdl.registry import as_float, functions as _ops
@@ -18,32 +18,8 @@ from repdl.tensors.layout import broadcast_shapes
 __all__ = ["binary_cross_entropy_with_logits", "huber_loss", "kl_div", "l1_loss", "mse_loss", "smooth_l1_loss"]
 
 
-def _half_square(x: Expression) -> Expression:
-    """Of infinities that of 0, as their derivative times 0 is no number; where they are, it is not taken."""
-    finite = guarded(infinite(x), x, 0)
-    return (0.5 * finite) * finite
-
-
-def _huber(x: Expression, y: Expression, delta: Expression) -> Expression:
-    d = named("d", x - y)
-    z = named("z", f.abs(d))
-    far = delta * (z - 0.5 * delta)
-    return f.where(z < delta, _half_square(d), far)
-
-
-def _smooth_l1(x: Expression, y: Expression, beta: Expression) -> Expression:
-    d = named("d", x - y)
-    z = named("z", f.abs(d))
-    far = z - 0.5 * beta
-    return f.where(z < beta, _half_square(d) / beta, far)
-
-
 def _bce_with_logits(input: Tensor, target: Tensor, weight: Tensor | None, pos_weight: Tensor | None, c: str) -> Tensor:
-    one, zero = scalar(1.0, input), scalar(0.0, input)
-    # abs and minimum, but for their derivatives at 0, 1 and 0: of the right side, so that the second one is there.
-    below_zero, opposite = _ops.sign(input.detach()) < 0, _ops.neg(input)
-    curve = _ops.log1p(_ops.exp(_ops.where(below_zero, input, opposite, c)))
-    log_sigmoid = _ops.sub(_ops.where(below_zero, input, zero, c), curve, c)
+    one, log_sigmoid = scalar(1.0, input), _ops.logsigmoid(input)
     if pos_weight is not None:
         factor = _ops.add(_ops.mul(_ops.sub(pos_weight, one, c), target, c), one, c)
         log_sigmoid = _ops.mul(factor, log_sigmoid, c)
@@ -56,18 +32,38 @@ def _kl_div(x: Expression, y: Expression, log_target: Expression) -> Expression:
     return choose(log_target, {False: y * f.log(u) - y * x, True: f.exp(y) * (y - x)})
 
 
+pointwise(
+    "huber(Tensor input, float delta) -> Tensor",
+    Slope(
+        "`g * x` if abs(x) < delta, else `(g * delta) * sign(x)`",
+        lambda h, g, x, delta: f.where(f.abs(x) < delta, h * g, 0),
+    ),
+    family="losses",
+    order="`(0.5 * x) * x` if abs(x) < delta, else `delta * (abs(x) - 0.5 * delta)`",
+    cases=[(1.0,), (0.3,)],
+)
+pointwise(
+    "smooth_l1(Tensor input, float beta) -> Tensor",
+    Slope(
+        "`(g / beta) * x` if abs(x) < beta, else `g * sign(x)`",
+        lambda h, g, x, beta: f.where(f.abs(x) < beta, (h * g) / beta, 0),
+    ),
+    family="losses",
+    order="`((0.5 * x) * x) / beta` if abs(x) < beta, else `abs(x) - 0.5 * beta`",
+    cases=[(1.0,), (0.3,)],
+)
 element_loss(
     "mse_loss(Tensor input, Tensor target, str reduction, str contract) -> Tensor", lambda x, y: f.square(x - y)
 )
 element_loss("l1_loss(Tensor input, Tensor target, str reduction, str contract) -> Tensor", lambda x, y: f.abs(x - y))
 element_loss(
     "huber_loss(Tensor input, Tensor target, float delta, str reduction, str contract) -> Tensor",
-    _huber,
+    lambda x, y, delta: f.huber(x - y, delta),
     cases=[(1.0,), (0.3,)],
 )
 element_loss(
     "smooth_l1_loss(Tensor input, Tensor target, float beta, str reduction, str contract) -> Tensor",
-    _smooth_l1,
+    lambda x, y, beta: f.smooth_l1(x - y, beta),
     cases=[(1.0,), (0.3,)],
 )
 element_loss(
@@ -75,10 +71,10 @@ element_loss(
     "str contract) -> Tensor",
     Written(
         _bce_with_logits,
-        "s = `minimum(x, 0) - log1p(exp(-abs(x)))`; with pos_weight p: s = `((p - 1) * y + 1) * s`; the loss is "
+        "s = `logsigmoid(x)`; with pos_weight p: s = `((p - 1) * y + 1) * s`; the loss is "
         "`(1 - y) * x - s`, with weight w `((1 - y) * x - s) * w`",
     ),
-    calls="log1p exp neg where sign sub add mul",
+    calls="logsigmoid sub add mul",
     cases=[(None, None)],
     operands=("any", "size"),
 )

@@ -26,4 +26,35 @@ def nll_variance(var: torch.Tensor, least: float) -> torch.Tensor:
     return to_torch(np.where(v < rounded(least, v), rounded(least, v), v))
 
 
-OPS = {"binary_cross_entropy_elements": binary_cross_entropy_elements, "nll_variance": nll_variance}
+def huber(input: torch.Tensor, delta: float) -> torch.Tensor:
+    x, d, half = to_numpy(input), rounded(delta, to_numpy(input)), rounded(0.5, to_numpy(input))
+    with np.errstate(all="ignore"):
+        return to_torch(np.where(np.abs(x) < d, (half * x) * x, d * (np.abs(x) - half * d)))
+
+
+def huber_backward(grad: torch.Tensor, input: torch.Tensor, delta: float) -> torch.Tensor:
+    g, x, d = to_numpy(grad), to_numpy(input), rounded(delta, to_numpy(input))
+    with np.errstate(all="ignore"):
+        return to_torch(np.where(np.abs(x) < d, g * x, (g * d) * np.sign(x)))
+
+
+def smooth_l1(input: torch.Tensor, beta: float) -> torch.Tensor:
+    x, b, half = to_numpy(input), rounded(beta, to_numpy(input)), rounded(0.5, to_numpy(input))
+    with np.errstate(all="ignore"):
+        return to_torch(np.where(np.abs(x) < b, ((half * x) * x) / b, np.abs(x) - half * b))
+
+
+def smooth_l1_backward(grad: torch.Tensor, input: torch.Tensor, beta: float) -> torch.Tensor:
+    g, x, b = to_numpy(grad), to_numpy(input), rounded(beta, to_numpy(input))
+    with np.errstate(all="ignore"):
+        return to_torch(np.where(np.abs(x) < b, (g / b) * x, g * np.sign(x)))
+
+
+OPS = {
+    "binary_cross_entropy_elements": binary_cross_entropy_elements,
+    "huber": huber,
+    "huber_backward": huber_backward,
+    "nll_variance": nll_variance,
+    "smooth_l1": smooth_l1,
+    "smooth_l1_backward": smooth_l1_backward,
+}

@@ -62,6 +62,8 @@ CASES = [
         "subnormal",
         lambda: (uniform(1, 300, scale=2.0**-67), uniform(2, 300, scale=2.0**-67), 1.0, "none"),
     ),
+    Case("huber", "subnormal", lambda: (uniform(1, 300, scale=2.0**-67), 1.0)),
+    Case("smooth_l1", "subnormal", lambda: (uniform(1, 300, scale=2.0**-67), 1.0)),
     Case(
         "binary_cross_entropy_with_logits",
         "subnormal",

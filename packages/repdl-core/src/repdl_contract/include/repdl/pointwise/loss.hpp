@@ -36,6 +36,62 @@ struct NllVariance : Arithmetic {
   REPDL_HD T operator()(T x) const { return x < least ? least : x; }
 };
 
-using Losses = List<BinaryCrossEntropyElements, NllVariance>;
+// A parabola around 0, and lines from there on.
+template <class T>
+struct HuberBase : Arithmetic {
+  using Options = std::tuple<double>;
+  T delta;
+
+  REPDL_HD explicit HuberBase(double delta) : delta(constant<T>(delta)) {}
+  REPDL_HD static T magnitude(T x) { return x < T(0) ? -x : x; }
+  // x * sign(at)
+  REPDL_HD static T with_sign_of(T at, T x) { return at < T(0) ? -x : at > T(0) ? x : mul(x, at); }
+};
+
+template <class T>
+struct Huber : HuberBase<T> {
+  static constexpr auto op = "huber";
+  using HuberBase<T>::HuberBase;
+
+  REPDL_HD T operator()(T x) const {
+    const T half = constant<T>(0.5), size = this->magnitude(x);
+    return size < this->delta ? mul(mul(half, x), x) : mul(this->delta, size - mul(half, this->delta));
+  }
+};
+
+template <class T>
+struct HuberBackward : HuberBase<T> {
+  static constexpr auto op = "huber_backward";
+  using HuberBase<T>::HuberBase;
+
+  REPDL_HD T operator()(T grad, T x) const {
+    const T line = this->with_sign_of(x, mul(grad, this->delta));
+    return this->magnitude(x) < this->delta ? mul(grad, x) : line;
+  }
+};
+
+// The same divided by beta, which stands where delta does.
+template <class T>
+struct SmoothL1 : HuberBase<T> {
+  static constexpr auto op = "smooth_l1";
+  using HuberBase<T>::HuberBase;
+
+  REPDL_HD T operator()(T x) const {
+    const T half = constant<T>(0.5), beta = this->delta, size = this->magnitude(x);
+    return size < beta ? mul(mul(half, x), x) / beta : size - mul(half, beta);
+  }
+};
+
+template <class T>
+struct SmoothL1Backward : HuberBase<T> {
+  static constexpr auto op = "smooth_l1_backward";
+  using HuberBase<T>::HuberBase;
+
+  REPDL_HD T operator()(T grad, T x) const {
+    return this->magnitude(x) < this->delta ? mul(grad / this->delta, x) : this->with_sign_of(x, grad);
+  }
+};
+
+using Losses = List<BinaryCrossEntropyElements, Huber, HuberBackward, NllVariance, SmoothL1, SmoothL1Backward>;
 
 }  // namespace repdl::pointwise
