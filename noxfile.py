@@ -7,6 +7,7 @@ would (no editable installs), and keeps it for the next time.
 from __future__ import annotations
 
 import os
+import platform
 import sys
 from pathlib import Path
 
@@ -56,20 +57,27 @@ DISASSEMBLERS = ["nvidia-cuda-cuobjdump==13.2.51", "nvidia-cuda-nvdisasm==13.2.5
 """The oldest on PyPI; they read what the nvcc 13.0 of BUILD_TOOLS makes."""
 
 
+def isas_that_run() -> str:
+    """The ISA levels of repdl-cpu that tests can run here; `lint` compiles the one that may be missing."""
+    listed = Path("/proc/cpuinfo")
+    flags = listed.read_text().split() if listed.is_file() else []
+    return "baseline;avx2" if "avx2" in flags and "avx512f" not in flags else "all"
+
+
 def install(
     session: nox.Session,
     *tools: str,
     backends: tuple[str, ...] = ("cpu",),
     torch: str = "-cconstraints.txt torch",
-    isas: str = "all",
+    isas: str = "",
 ) -> None:
-    """Install what the packages need, the packages from this checkout (repdl-cpu for some levels), then tools."""
+    """Install what the packages need, the packages from this checkout (repdl-cpu: levels that run here), then tools."""
     session.install("pip>=23.1")  # the one that Python 3.10 brings knows no build settings
     session.install(*torch.split(), "numpy", "tqdm")
     for backend in backends:
         # A build directory that stays makes a second build short.
         settings = [f"build-dir={ROOT / 'build' / f'{backend}-{session.name}'}", WERROR]
-        settings += [f"cmake.define.REPDL_CPU_ISAS={isas}"] if backend == "cpu" else []
+        settings += [f"cmake.define.REPDL_CPU_ISAS={isas or isas_that_run()}"] if backend == "cpu" else []
         session.install("--no-deps", *(f"--config-settings={setting}" for setting in settings), NATIVE[backend])
     session.install("--no-deps", *PURE)
     if tools:
@@ -98,7 +106,7 @@ def parallel(session: nox.Session, *arguments: str, seconds: int = 900, **enviro
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """ruff over everything, the formats of Python and C++, clang-tidy over the CPU kernels."""
+    """ruff over everything, the formats of Python and C++, clang-tidy and AVX-512 over the CPU kernels."""
     session.install(*LINTERS)
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
@@ -110,6 +118,8 @@ def lint(session: nox.Session) -> None:
     everything.write_text("".join(f'#include "{path}"\n' for path in kernels))
     includes = [f"-I{folder}" for folder in (native, native.parent / "contract/include")]
     session.run("clang-tidy", "--quiet", f"--config-file={ROOT}/.clang-tidy", everything, "--", "-std=c++17", *includes)
+    if platform.machine() == "x86_64":  # the level that other sessions build only where it runs
+        session.run("c++", "-fsyntax-only", "-std=c++17", "-march=x86-64-v4", *includes, everything, external=True)
 
 
 @nox.session

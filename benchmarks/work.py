@@ -375,6 +375,36 @@ def index_work(n: int = 100_000) -> Iterator[Work]:
             )
 
 
+def order_work(n: int = 1024) -> Iterator[Work]:
+    """Of `n` rows of `n` elements: sorting, what it finds, running sums and extremes."""
+    x, q = rand(n, n), torch.tensor(0.3)
+    calls: dict[str, Callable[[Any], Any]] = {
+        "sort": lambda m: m.sort(x, stable=True),
+        "argsort": lambda m: m.argsort(x, stable=True),
+        "topk 10 of": lambda m: m.topk(x, 10),
+        "kthvalue 100 of": lambda m: m.kthvalue(x, 100),
+        "median": lambda m: m.median(x, 1),
+        "quantile": lambda m: m.quantile(x, q, 1),
+        "amax": lambda m: m.amax(x, 1),
+        "argmax": lambda m: m.argmax(x, 1),
+        "cummax": lambda m: m.cummax(x, 1),
+        "cumsum": lambda m: m.cumsum(x, 1),
+        "cumprod": lambda m: m.cumprod(x, 1),
+        "logsumexp": lambda m: m.logsumexp(x, 1),
+    }
+    for name, call in calls.items():
+        yield Work(f"{name} ({n}, {n})", (lambda c=call: c(torch),), lambda c=call: c(ops), 0.0)
+
+
+def loss_work(n: int = 20) -> Iterator[Work]:
+    """Of 2**n elements."""
+    x, y = rand(1 << n) * 4, rand(1 << n).add(0.5)
+    names = "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy_with_logits", "kl_div"
+    for name in names:
+        theirs, ours = getattr(F, name), getattr(ops, name)
+        yield from _with_gradient(f"{name} 2**{n}", x, lambda x, f=theirs: f(x, y), lambda x, f=ours: f(x, y), 0.0)
+
+
 def overhead_work() -> Iterator[Work]:
     a, b = rand(8, 8), rand(8, 8)
     yield Work("mm 8x8 call", (lambda: torch.mm(a, b),), lambda: ops.mm(a, b), 0.0, excess=15.0)
@@ -390,5 +420,5 @@ def overhead_work() -> Iterator[Work]:
 GROUPS = {
     "mm": mm_work, "conv": conv_work, "reduction": reduction_work, "normalisation": normalisation_work,
     "attention": attention_work, "elementwise": elementwise_work, "optimizer": optimizer_work, "random": random_work, "windows": window_work, "indices": index_work,
-    "overhead": overhead_work,
+    "order": order_work, "losses": loss_work, "overhead": overhead_work,
 }  # fmt: skip

@@ -42,12 +42,14 @@ GROUPS = {
     "softmax, cross entropy": r"(softmax|log_softmax|cross_entropy) .*",
     "normalisation": r"(batch|layer|rms|group)_norm .*",
     "attention": r"attention .*",
+    "losses of elements": r"\w+_(loss|logits|div) 2\*\*.*",
     "activations": r"(relu|gelu|silu|sigmoid|tanh) 2\*\*2[06].*",
     "elementary functions": r"\w+ 2\*\*2[06]( by [\d.]+)?",
     "pooling": r"(max|avg)_pool2d .*",
     "interpolation": r"interpolate .*",
     "optimizer steps": r"\w+ step, .*",
     "random numbers": r"(rand|randn|exponential|bernoulli|dropout|randint|randperm) .*",
+    "sorting, running sums": r"(\w*sort|topk .*|kthvalue .*|median|quantile|amax|argmax|cum\w+|logsumexp) \(.*",
     "indices, embedding": r"(scatter_add|index_add|embedding) .*",
 }
 """What a group takes; the first one that matches."""

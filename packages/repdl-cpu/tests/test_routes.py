@@ -345,8 +345,9 @@ def scans() -> None:
 # ---- The tests
 
 ISAS = repdl_cpu.supported_isas()
+OFTEN = {(kind, "v1", isa) for kind in KINDS for isa in ISAS} | {("values", c, ISAS[0]) for c in LENGTHS}
 ALL = [
-    pytest.param(kind, contract, isa, marks=() if contract == "v1" or isa == ISAS[0] else pytest.mark.nightly)
+    pytest.param(kind, contract, isa, marks=() if (kind, contract, isa) in OFTEN else pytest.mark.nightly)
     for kind in KINDS
     for contract in LENGTHS
     for isa in ISAS

@@ -6,6 +6,7 @@ Attention, which skips most, has one head for each position; every op its smalle
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,6 +18,7 @@ from repdl.errors import OutOfRangeError
 from repdl.registry import OPS, implementations
 from repdl.registry.backend import get_backend
 from repdl.testing import Case, assert_same_bits, cases, uniform
+from repdl.testing.inputs import integers
 
 Tensor = torch.Tensor
 REFERENCE, CPU = (implementations(get_backend(name)) for name in ("reference", "cpu"))
@@ -155,6 +157,35 @@ def test_special__in_normalisation() -> None:
         for t, g in zip(*one_each([x, grad], number)):
             compared("batch_norm_backward", [g, t, ones, ones, ones, True, "v1"], f"{number}")
     assert sum(checked) > 100
+
+
+def test_special__the_first_of_zeros() -> None:
+    """Behind and among numbers below 0, in rows around a vector and a block."""
+    for n in (1, 2, 8, 9, 63, 64, 65, 200):
+        zero = torch.where(uniform(1, 6, n) < 0, -0.0, 0.0)
+        for x in (zero, torch.where(uniform(2, 6, n) < 0.3, -1.0, zero), -zero):
+            for dtype in (torch.float32, torch.float64):
+                for op, *args in (("amax",), ("max_dim", 1, False), ("max",)):
+                    compared(op, [x.to(dtype), *args], f"{op} of zeros, {n}, {dtype}")
+
+
+def test_special__remainders_of_any_bits() -> None:
+    """Quotients of every size, some of them rounded up to an integer; more than 2**149 multiples leave no number."""
+    words = ((integers(seed, 20_000) & 0xFFFFFFFF).astype("uint32") for seed in (1, 2))
+    x, y = (torch.from_numpy(each).view(torch.float32) for each in words)
+    for dtype in (torch.float32, torch.float64):
+        a, b = x.to(dtype), y.to(dtype)
+        if dtype is torch.float64:
+            a, b = a * (1 + 2.0**-40), b * (1 + 2.0**-45)
+        a = torch.cat([a, (b * 12345).nextafter(torch.zeros(1, dtype=dtype)), b * 3e7])
+        b = torch.cat([b, b, b])
+        found = CPU["fmod"](a, b, "v1")
+        for p, q, r in zip(a.tolist(), b.tolist(), found.tolist()):
+            usual = math.isfinite(p) and q != 0 and not math.isnan(q) and (math.isinf(q) or abs(p) < abs(q) * 2.0**148)
+            if usual:
+                assert r == math.fmod(p, q) and math.copysign(1, r) == math.copysign(1, p), (p, q)
+            elif not (math.isfinite(p) and math.isfinite(q) and q != 0):
+                assert math.isnan(r), (p, q)
 
 
 def test_special__signs_of_what_multiplies_a_sum() -> None:

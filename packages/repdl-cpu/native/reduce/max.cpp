@@ -4,7 +4,9 @@
 //     index[i] = first NaN of x[i, :], else first of its largest elements
 #include <limits>
 
+#include "base/routes.hpp"
 #include "base/threads.hpp"
+#include "base/tuned.hpp"
 #include "reduce/row_max.hpp"
 #include "repdl/contract/arithmetic.hpp"
 #include "repdl/shape/around.hpp"
@@ -25,63 +27,79 @@ inline bool has_nan(const double* x, std::int64_t n) {
 
 namespace {
 
+// The first element that is equal to a number, which one of them is, or to NaN.
 template <class T>
-std::int64_t index_of_max(const T* x, std::int64_t n) {
+std::int64_t first_equal(const T* x, std::int64_t n, T value) {
+  constexpr std::int64_t block = tuned(64, 4);
+  const auto equal = [value](T v) { return v == value || (v != v && value != value); };
   std::int64_t i = 0;
-  if (has_nan(x, n)) {
-    while (x[i] == x[i]) ++i;
-    return i;
+  for (; i + block <= n; i += block) {
+    int found = 0;
+    for (std::int64_t j = 0; j < block; ++j) found |= equal(x[i + j]);
+    if (found) break;
+    REPDL_ROUTE("max: second block of a search");
   }
-  const T value = row_max(x, n);
-  while (x[i] != value) ++i;
+  while (!equal(x[i])) ++i;
   return i;
 }
 
-// `indices` may be null.
+// The largest element, of a NaN and of zeros the first.
 template <class T>
-void max_of_rows(const T* x, T* values, std::int64_t* indices, std::int64_t rows, std::int64_t n, int threads) {
+T largest_of(const T* x, std::int64_t n) {
+  if (has_nan(x, n)) return canonical(std::numeric_limits<T>::quiet_NaN());
+  const T value = row_max(x, n);
+  return value == T(0) ? x[first_equal(x, n, value)] : value;
+}
+
+// task(i) for each row.
+template <class Task>
+void for_rows(std::int64_t rows, std::int64_t n, int threads, const Task& task) {
   parallel_for(rows, std::max<std::int64_t>(1, (1 << 15) / (n + 1)), threads,
                [&](std::int64_t begin, std::int64_t end) {
-                 for (std::int64_t i = begin; i < end; ++i) {
-                   const std::int64_t index = index_of_max(x + i * n, n);
-                   values[i] = canonical(x[i * n + index]);
-                   if (indices) indices[i] = index;
-                 }
+                 for (std::int64_t i = begin; i < end; ++i) task(i);
                });
 }
 
 template <class T>
+void largest_of_rows(const T* x, T* values, std::int64_t rows, std::int64_t n, int threads) {
+  for_rows(rows, n, threads, [=](std::int64_t i) { values[i] = largest_of(x + i * n, n); });
+}
+
+template <class T>
 void max(const Tensor& input, const Tensor& output, const ExecContext& exec) {
-  max_of_rows(input.as<T>(), output.as<T>(), nullptr, 1, input.count(), exec.threads);
+  largest_of_rows(input.as<T>(), output.as<T>(), 1, input.count(), exec.threads);
 }
 
 template <class T>
 void max_dim(const Tensor& input, std::int64_t, bool, const Tensor& values, const Tensor& indices,
              const ExecContext& exec) {
-  max_of_rows(input.as<T>(), values.as<T>(), indices.as<std::int64_t>(), values.count(), rows_of(input).n,
-              exec.threads);
+  const T* x = input.as<T>();
+  T* largest = values.as<T>();
+  auto* index = indices.as<std::int64_t>();
+  const std::int64_t n = rows_of(input).n;
+  for_rows(values.count(), n, exec.threads, [=](std::int64_t i) {
+    largest[i] = largest_of(x + i * n, n);
+    index[i] = first_equal(x + i * n, n, largest[i]);
+  });
 }
 
 // The maximum of each row of the last dimension: (rows, n) -> (rows).
 template <class T>
 void amax(const Tensor& input, const Tensor& output, const ExecContext& exec) {
-  max_of_rows(input.as<T>(), output.as<T>(), nullptr, output.count(), input.size[input.dims - 1], exec.threads);
+  largest_of_rows(input.as<T>(), output.as<T>(), output.count(), input.size[input.dims - 1], exec.threads);
 }
 
 // out[i, j] = grad[i] / ties where x[i, j] is y[i], else +0; ties is how many of row i are.
 template <class T>
 void share(const T* grad, const T* x, const T* y, T* out, std::int64_t rows, std::int64_t n, int threads) {
-  parallel_for(rows, std::max<std::int64_t>(1, (1 << 15) / (n + 1)), threads,
-               [&](std::int64_t begin, std::int64_t end) {
-                 for (std::int64_t i = begin; i < end; ++i) {
-                   const T largest = y[i], *row = x + i * n;
-                   const auto tied = [largest](T v) { return v == largest || (v != v && largest != largest); };
-                   std::int64_t ties = 0;
-                   for (std::int64_t j = 0; j < n; ++j) ties += tied(row[j]);
-                   const T each = canonical(grad[i] / static_cast<T>(ties));
-                   for (std::int64_t j = 0; j < n; ++j) out[i * n + j] = tied(row[j]) ? each : T(0);
-                 }
-               });
+  for_rows(rows, n, threads, [=](std::int64_t i) {
+    const T largest = y[i], *row = x + i * n;
+    const auto tied = [largest](T v) { return v == largest || (v != v && largest != largest); };
+    std::int64_t ties = 0;
+    for (std::int64_t j = 0; j < n; ++j) ties += tied(row[j]);
+    const T each = canonical(grad[i] / static_cast<T>(ties));
+    for (std::int64_t j = 0; j < n; ++j) out[i * n + j] = tied(row[j]) ? each : T(0);
+  });
 }
 
 template <class T>

@@ -9,6 +9,6 @@ from repdl.ops.common.index import *
 from repdl.ops.common.inplace import *
 from repdl.ops.common.packed import *
 from repdl.ops.common.reduce import *
-from repdl.ops.common.root import *
 from repdl.ops.common.scalar import *
 from repdl.ops.common.sort_key import *
+from repdl.ops.common.zero import *

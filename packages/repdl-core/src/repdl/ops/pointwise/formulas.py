@@ -12,7 +12,7 @@ from torch import Tensor
 from repdl.contract import ANY_CONTRACT, ContractLike
 from repdl.dtypes import Dtypes
 from repdl.errors import check
-from repdl.ops.common import at_zero, constant, floating, root, sort_key
+from repdl.ops.common import at_zero, constant, floating, sort_key
 from repdl.ops.common.arithmetic import div, mul, sub
 from repdl.ops.declare import LN_2, PI, Expression, Written, broadcast_shape, f, guarded, named, pointwise, public
 from repdl.ops.pointwise.elementwise import Operand, promoted
@@ -160,13 +160,13 @@ def _hypot_formula(input: Tensor, other: Tensor, contract: str) -> Tensor:
     usual = (sort_key(largest) != 0) & ~largest.isinf()
     scale = _ops.where(usual, largest, _scalar(1.0, largest), contract)
     a, b = (_ops.square(_ops.div(t, scale, contract)) for t in (input, other))
-    return _ops.mul(root(_ops.add(a, b, contract), contract), scale, contract)
+    return _ops.mul(_ops.root(_ops.add(a, b, contract)), scale, contract)
 
 
 _formula(
     "hypot(Tensor input, Tensor other, str contract) -> Tensor",
     _hypot_formula,
-    ("maximum", "minimum", "neg", "where", "div", "square", "add", "sqrt", "mul"),
+    ("maximum", "minimum", "neg", "where", "div", "square", "add", "root", "mul"),
     "h = `sqrt(square(x / s) + square(y / s)) * s`, s = `maximum(abs(x), abs(y))`, 1 where that is 0 or infinite",
     derivative={
         "input": lambda g, x, h: _quotient(h == 0, lambda h: g * (x / h), h),

@@ -8,18 +8,14 @@ import torch
 from torch import Tensor
 
 from repdl.contract import ContractLike
-from repdl.dtypes import Dtypes
 from repdl.errors import check
 from repdl.ops.common import constant, narrowed, sort_key, sum_to, widened
-from repdl.ops.declare import Call, Formula, check_broadcast, public
+from repdl.ops.declare import Call, Formula, Written, pointwise, public
 from repdl.ops.pointwise.elementwise import Operand, div, promoted
-from repdl.registry import DECLARATIONS, CaseSpec, Declaration, composite, functions as _ops
-from repdl.registry.declaration import item
+from repdl.registry import CaseSpec, functions as _ops
 from repdl.tensors import layout
 
 __all__ = ["floor_divide", "fmod", "remainder"]
-
-_CALLS = ("abs", "mul", "div_floor", "neg", "linear_scan", "where", "add", "sign", "cast")
 
 
 def _rest(x: Tensor, y: Tensor, contract: str) -> Tensor:
@@ -49,52 +45,48 @@ def _remainder_formula(input: Tensor, other: Tensor, contract: str) -> Tensor:
     return _ops.where(behind, _ops.add(rest, other, contract), rest, contract)
 
 
-def _placed(found: Tensor, input: Tensor, other: Tensor) -> Tensor:
-    """Where outputs of pointwise ops lie."""
-    output = layout.pointwise(input, other).empty(found)
-    return found if output.stride() == found.stride() else output.copy_(found)
-
-
-def _register(name: str, formula: Callable[..., Tensor], quotient: str, sort_key: str) -> Callable[..., Tensor]:
+def _to_other(quotient: str) -> Written:
+    """`-(g * quotient)`, summed over what broadcasts before 16-bit floats are rounded."""
     slope = Formula(lambda g, x, y: -(g * Call(quotient, x, y)), {})
 
     def to_other(g: Tensor, input: Tensor, other: Tensor, contract: str) -> Tensor:
-        storage, (x, y, wide) = widened(input.detach(), other.detach(), g)
+        storage, (x, y, wide) = widened(input, other, g)
         product = slope({"g": wide, "x": x, "y": y, "contract": contract})
         return narrowed(sum_to(product, y.shape, contract), storage)
 
-    DECLARATIONS[name] = Declaration(
-        item(f"{name}(input, other, contract) -> output", sort_key, f"g and {slope.text}"),
-        CaseSpec("formula", {"tensors": 2, "option_sets": ((),)}),
-    )
-    return composite(
-        name,
-        "(Tensor input, Tensor other, str contract) -> Tensor",
-        lambda input, other, contract: _placed(formula(input, other, contract), input, other),
-        calls=_CALLS,
-        check=lambda op, input, other: check_broadcast(op, input=input, other=other),
-        fake=lambda input, other: layout.pointwise(input, other).empty(input),
-        gradients={
-            "input": lambda g, input_shape, contract: sum_to(g, input_shape, contract),
-            "other": to_other,
-        },
-        dtypes=Dtypes(),
-        family="elementwise",
-    )
+    return Written(to_other, slope.text)
 
 
-_register(
-    "fmod",
-    _fmod_formula,
-    "div_trunc",
-    "in float64, r = `abs(x)`, and for s = `f * abs(y)`, f = 2^96, 2^48 and 1: q = `div_floor(r, s)`, r becomes "
+def _placed(formula: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """The formula, with its output where those of pointwise ops lie."""
+
+    def run(input: Tensor, other: Tensor, contract: str) -> Tensor:
+        found, output = formula(input, other, contract), layout.pointwise(input, other).empty(input)
+        return found if output.stride() == found.stride() else output.copy_(found)
+
+    return run
+
+
+_CALLS = ("abs", "mul", "div_floor", "neg", "linear_scan", "where", "add", "sign", "cast")
+
+pointwise(
+    "fmod(Tensor input, Tensor other, str contract) -> Tensor",
+    {"input": Written(lambda g: g, "g"), "other": _to_other("div_trunc")},
+    family="elementwise",
+    order="in float64, r = `abs(x)`, and for s = `f * abs(y)`, f = 2^96, 2^48 and 1: q = `div_floor(r, s)`, r becomes "
     "`fma(-q, s, r)`, but for q = 0, NaN for q above 2^53; r, rounded to the dtype, with the sign of x: exact",
+    cases=CaseSpec("formula", {"tensors": 2, "option_sets": ((),)}),
+    formula=_placed(_fmod_formula),
+    calls=_CALLS,
 )
-_register(
-    "remainder",
-    _remainder_formula,
-    "div_floor",
-    "r = `fmod(x, y)`, `r + y` where one of r and y is above 0 and the other below",
+pointwise(
+    "remainder(Tensor input, Tensor other, str contract) -> Tensor",
+    {"input": Written(lambda g: g, "g"), "other": _to_other("div_floor")},
+    family="elementwise",
+    order="r = `fmod(x, y)`, `r + y` where one of r and y is above 0 and the other below",
+    cases=CaseSpec("formula", {"tensors": 2, "option_sets": ((),)}),
+    formula=_placed(_remainder_formula),
+    calls=_CALLS,
 )
 
 

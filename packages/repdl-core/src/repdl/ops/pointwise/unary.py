@@ -396,6 +396,24 @@ pointwise(
 )
 
 
+pointwise(
+    "root(Tensor input) -> Tensor",
+    {"input": lambda g, y: f.root_backward(g, y)},
+    family="elementwise",
+    order="`sqrt(x) + 0`, which is +0 for both zeros",
+)
+pointwise(
+    "root_backward(Tensor grad, Tensor output) -> Tensor",
+    {
+        "grad": lambda h, output: f.root_backward(h, output),
+        "output": lambda h, g, output: -(h * f.root_backward(f.root_backward(g, output), output)) * 2,
+    },
+    family="elementwise",
+    same_shape=("output", "grad"),
+    order="`g / (y + y)`, +0 where the output y is 0",
+)
+
+
 @public("elementwise")
 def relu(input: Tensor, inplace: bool = False, *, contract: ContractLike = None) -> Tensor:
     """`max(input, 0)`, any shape, any floating-point dtype; NaN and -0 stay. With `inplace`, into `input`."""

@@ -18,7 +18,6 @@ from repdl.ops.common import (
     narrowed,
     normalize_dims,
     reduced_shape,
-    root,
     rows_of,
     to_requested_dtype,
     widened,
@@ -40,7 +39,7 @@ def _formula(x: Tensor, order: float, dim: Sequence[int], keepdim: bool, contrac
         return _ops.sum(terms, dim, keepdim, contract)
 
     if order == 2:
-        return root(total(_ops.square(x)), contract)
+        return _ops.root(total(_ops.square(x)))
     size = _ops.abs(x)
     if order == 1:
         return total(size)
@@ -71,7 +70,7 @@ composite(
     "vector_norm",
     "(Tensor x, float ord, int[] dim, bool keepdim, str contract) -> Tensor",
     _formula,
-    calls=("sum", "square", "add", "sqrt", "where", "abs", "amax", "neg", "sign", "pow"),
+    calls=("sum", "square", "root", "where", "abs", "amax", "neg", "sign", "pow"),
     check=_check,
     dtypes=Dtypes(),
     autocast=FLOAT32_ON_CUDA,

@@ -10,7 +10,7 @@ from torch import Tensor
 from repdl.contract import ContractLike
 from repdl.dtypes import ALL, Dtypes, rounding
 from repdl.errors import check, check_dtype
-from repdl.ops.common import as_numpy, constant, narrowed, normalize_dims, root, widened
+from repdl.ops.common import as_numpy, constant, narrowed, normalize_dims, widened
 from repdl.ops.declare import variants
 from repdl.ops.reduction.sum import check_dims
 from repdl.registry import as_float, composite, functions as _ops
@@ -45,7 +45,7 @@ composite(
 def _std(input: Tensor, dims: Sequence[int], correction: float, keepdim: bool, contract: str) -> Tensor:
     """`sqrt(var(x))`, of 16-bit floats rounded once."""
     dtype, (wide,) = widened(input)
-    return narrowed(root(_ops.var(wide, dims, correction, keepdim, contract), contract), dtype)
+    return narrowed(_ops.root(_ops.var(wide, dims, correction, keepdim, contract)), dtype)
 
 
 def _given(

@@ -38,6 +38,7 @@ UNARY: dict[str, Callable[..., Any]] = {
     "neg": np.negative,
     "reciprocal": lambda x: ONE / x,
     "relu": lambda x: np.where(x < 0, ZERO, x),
+    "root": lambda x: np.sqrt(x) + ZERO,
     "sign": lambda x: np.where(x > 0, ONE, np.where(x < 0, -ONE, ZERO)).astype(x.dtype),
     "sqrt": np.sqrt,
     "square": lambda x: x * x,
@@ -81,6 +82,7 @@ def _op(function: Callable[..., Any], operands: int, options: int = 0) -> Callab
 OPS = {
     **{name: _op(function, 1) for name, function in UNARY.items()},
     **{name: _op(function, 2) for name, function in BINARY.items()},
+    "root_backward": _op(lambda grad, y: np.where(y == 0, ZERO, grad / (y + y)), 2),
     "relu_backward": _op(lambda grad, y: np.where(y <= 0, ZERO, grad), 2),
     "maximum_backward": _op(maximum_backward, 3),
     "add_alpha": _op(lambda x, y, alpha: fma(rounded(alpha, x), y, x), 2, 1),

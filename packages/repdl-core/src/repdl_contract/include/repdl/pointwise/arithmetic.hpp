@@ -162,6 +162,19 @@ struct ReluBackward : Arithmetic {
   REPDL_HD T operator()(T grad, T y) const { return y <= T(0) ? T(0) : grad; }
 };
 
+// The square root of norms and deviations, whose derivative at 0 is 0.
+template <class T>
+struct Root : Arithmetic {
+  static constexpr auto op = "root";
+  REPDL_HD T operator()(T x) const { return std::sqrt(x) + T(0); }
+};
+
+template <class T>
+struct RootBackward : Arithmetic {
+  static constexpr auto op = "root_backward";
+  REPDL_HD T operator()(T grad, T y) const { return y == T(0) ? T(0) : grad / (y + y); }
+};
+
 template <class T>
 struct Sign : Arithmetic {
   static constexpr auto op = "sign";
@@ -192,8 +205,49 @@ struct Where : Arithmetic {
   REPDL_HD T operator()(bool condition, T input, T other) const { return condition ? input : other; }
 };
 
-using ArithmeticFunctions =
-    List<Abs, Add, AddAlpha, Addcdiv, Addcmul, Clamp, ClampBackward, Div, DivFloor, DivTrunc, Lerp, LerpTensor, Maximum,
-         MaximumBackward, Minimum, Mul, Neg, Reciprocal, Relu, ReluBackward, Sign, Sqrt, Square, Sub, Where>;
+// What is left of |x| after whole multiples of 2^96 |y|, then of 2^48 |y|, then of |y|: exact, with the sign of x.
+template <class T>
+struct Fmod : Arithmetic {
+  static constexpr auto op = "fmod";
+
+  REPDL_HD static double left_of(double x, double step) {
+    const double whole = std::floor(x / step);  // one too many if the quotient was rounded up to it
+    const double times = fma(-whole, step, x) < 0.0 ? whole - 1.0 : whole, left = fma(-times, step, x);
+    return times == 0.0 ? x : times > 0x1p53 ? static_cast<double>(NAN) : left;
+  }
+  REPDL_HD T operator()(T x, T y) const {
+    const double size = std::fabs(static_cast<double>(y));
+    double left = std::fabs(static_cast<double>(x));
+    left = left_of(left, mul(size, 0x1p96));
+    left = left_of(left, mul(size, 0x1p48));
+    left = left_of(left, size);
+    return static_cast<T>(std::copysign(left, static_cast<double>(x)));
+  }
+};
+
+template <class T>
+struct Remainder : Arithmetic {
+  static constexpr auto op = "remainder";
+  REPDL_HD T operator()(T x, T y) const {
+    const T left = Fmod<T>()(x, y), added = left + y;
+    const bool behind = ((left < T(0)) & (y > T(0))) | ((left > T(0)) & (y < T(0)));
+    return behind ? added : left;
+  }
+};
+
+template <class T>
+struct Hypot : Arithmetic {
+  static constexpr auto op = "hypot";
+  REPDL_HD T operator()(T x, T y) const {
+    const T largest = std::fabs(x) < std::fabs(y) ? std::fabs(y) : std::fabs(x);  // of a NaN any: the result is one
+    const T scale = (largest != T(0)) & (largest - largest == T(0)) ? largest : T(1);
+    const T a = x / scale, b = y / scale;
+    return mul(std::sqrt(mul(a, a) + mul(b, b)), scale);
+  }
+};
+
+using ArithmeticFunctions = List<Abs, Add, AddAlpha, Addcdiv, Addcmul, Clamp, ClampBackward, Div, DivFloor, DivTrunc,
+                                 Fmod, Hypot, Lerp, LerpTensor, Maximum, MaximumBackward, Minimum, Mul, Neg, Reciprocal,
+                                 Relu, ReluBackward, Remainder, Root, RootBackward, Sign, Sqrt, Square, Sub, Where>;
 
 }  // namespace repdl::pointwise

@@ -1,4 +1,4 @@
-"""The square root as norms and deviations need it."""
+"""Functions that are something else at 0."""
 
 from __future__ import annotations
 
@@ -9,20 +9,12 @@ from repdl.ops.common.scalar import constant
 from repdl.ops.common.sort_key import sort_key
 from repdl.registry import functions as _ops
 
-__all__ = ["at_zero", "is_derived", "root"]
+__all__ = ["at_zero", "is_derived"]
 
 
 def is_derived(x: Tensor) -> bool:
     """Whether a derivative with respect to x may be asked for."""
     return (x.requires_grad and torch.is_grad_enabled()) or bool(_C._are_functorch_transforms_active())
-
-
-def root(x: Tensor, contract: str) -> Tensor:
-    """`sqrt(x)` whose derivative at 0 is 0, as torch's norms and deviations have it."""
-    if not is_derived(x):
-        # The same bits: +0 for both zeros.
-        return _ops.add(_ops.sqrt(x), constant(0.0, x.dtype, x.device), contract)
-    return at_zero(x, 0.0, _ops.sqrt, contract)
 
 
 def at_zero(x: Tensor, value: float, function: object, contract: str) -> Tensor:
