@@ -15,7 +15,7 @@ namespace repdl::cpu {
 namespace {
 
 constexpr std::int64_t most_columns = tuned(64, 4);  // chains that a task computes side by side
-constexpr int rows_at_once = 4;                      // chains along memory, each of which waits for its last step
+constexpr int chains_at_once = 4;                    // chains along memory, each of which waits for its last step
 constexpr std::int64_t piece = tuned(64, 8);         // elements of them whose results are finished together
 
 // task(o, first column, columns) for all of them; each is one thread's.
@@ -38,15 +38,15 @@ void for_chains(const Around& at, int threads, const Task& task) {
 template <class T, class Step, class Finish>
 void along_rows(std::int64_t begin, std::int64_t end, std::int64_t n, int rows, T* chain, T* out, const Step& step,
                 const Finish& finish) {
-  T value[rows_at_once][piece];
+  T value[chains_at_once][piece];
   for (std::int64_t first = begin; first < end; first += piece) {
     const std::int64_t count = std::min(piece, end - first);
-    if (rows == rows_at_once) {
-      T last[rows_at_once];
-      std::copy(chain, chain + rows_at_once, last);
+    if (rows == chains_at_once) {
+      T last[chains_at_once];
+      std::copy(chain, chain + chains_at_once, last);
       for (std::int64_t i = 0; i < count; ++i)
-        for (int r = 0; r < rows_at_once; ++r) value[r][i] = last[r] = step(last[r], r * n + first + i);
-      std::copy(last, last + rows_at_once, chain);
+        for (int r = 0; r < chains_at_once; ++r) value[r][i] = last[r] = step(last[r], r * n + first + i);
+      std::copy(last, last + chains_at_once, chain);
     } else {
       REPDL_ROUTE("scan: the last rows");
       for (int r = 0; r < rows; ++r)
@@ -60,12 +60,12 @@ void along_rows(std::int64_t begin, std::int64_t end, std::int64_t n, int rows, 
 // task(first row, rows) for all of them, some at once; each is one thread's.
 template <class Task>
 void for_rows(const Around& at, int threads, const Task& task) {
-  const std::int64_t groups = (at.outer + rows_at_once - 1) / rows_at_once;
-  const std::int64_t least = std::max<std::int64_t>(1, (1 << 14) / (at.n * rows_at_once));
+  const std::int64_t groups = (at.outer + chains_at_once - 1) / chains_at_once;
+  const std::int64_t least = std::max<std::int64_t>(1, (1 << 14) / (at.n * chains_at_once));
   parallel_for(groups, least, threads, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t first = begin * rows_at_once; first < std::min(at.outer, end * rows_at_once);
-         first += rows_at_once)
-      task(first, static_cast<int>(std::min<std::int64_t>(rows_at_once, at.outer - first)));
+    for (std::int64_t first = begin * chains_at_once; first < std::min(at.outer, end * chains_at_once);
+         first += chains_at_once)
+      task(first, static_cast<int>(std::min<std::int64_t>(chains_at_once, at.outer - first)));
   });
 }
 
@@ -74,10 +74,10 @@ void cumsum_rows(const Around& at, std::int64_t block, const T* input, T* output
   for_rows(at, threads, [&](std::int64_t first, int rows) {
     const T* x = input + first * at.n;
     T* out = output + first * at.n;
-    T carry[rows_at_once] = {};
+    T carry[chains_at_once] = {};
     for (std::int64_t begin = 0; begin < at.n; begin += block) {
       const std::int64_t end = std::min(at.n, begin + block);
-      T chain[rows_at_once] = {};
+      T chain[chains_at_once] = {};
       along_rows(
           begin, end, at.n, rows, chain, out, [=](T sum, std::int64_t i) { return sum + x[i]; },
           [&carry](int r, T sum) { return carry[r] + sum; });
@@ -115,7 +115,7 @@ void linear_scan_rows(const Around& at, const T* factor, const T* term, T* outpu
   for_rows(at, threads, [&](std::int64_t first, int rows) {
     const T *a = factor + first * at.n, *b = term + first * at.n;
     T* out = output + first * at.n;
-    T chain[rows_at_once];
+    T chain[chains_at_once];
     for (int r = 0; r < rows; ++r) {
       chain[r] = b[r * at.n];
       out[r * at.n] = canonical(chain[r]);
