@@ -200,3 +200,18 @@ def test_compile__follows_the_contract_of_the_caller() -> None:
         with repdl.use_contract(name):
             assert torch.equal(compiled(x), wanted[name]), name
     assert torch.equal(compiled(x), wanted["v1"])
+
+
+SECOND_CALL = """
+import torch
+from repdl import ops
+
+add = torch.compile(lambda t: ops.add(t, 2.0), backend="eager", fullgraph=True)
+print(add(torch.ones(2)).tolist(), add(torch.zeros(2)).tolist())
+"""
+
+
+def test_compile__a_second_call_of_a_function_that_was_compiled_first() -> None:
+    """Nothing of RepDL has run before, so what it keeps for the thread is made while Dynamo looks."""
+    done = subprocess.run([sys.executable, "-c", SECOND_CALL], capture_output=True, text=True, check=False)
+    assert done.stdout == "[3.0, 3.0] [2.0, 2.0]\n", done.stderr

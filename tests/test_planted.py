@@ -55,7 +55,7 @@ BUGS = {
     "a_nan_in_the_order_of_its_bits": Bug(CORE + "ops/common/packed.py", {"key[is_nan] = -most if nan_is_least else most": "pass"}, SORTS),
     "minus_zero_before_zero": Bug(CORE + "ops/common/packed.py", {"        key -= sign\n": ""}, SORTS),
     "the_last_of_equal_elements_first": Bug(CORE + "ops/common/packed.py", {"np.invert(key, out=key)\n    key <<= _SHIFT": "key <<= _SHIFT\n        np.invert(key, out=key)\n    else:\n        key <<= _SHIFT"}, SORTS),
-    "sorted_from_the_first_on": Bug(CORE + "ops/common/packed.py", {"*[first] * (first > 0), ": ""}, SORTS),
+    "sorted_from_the_first_on": Bug(CORE + "ops/common/packed.py", {"sorted(ends - {0} or ends)": "max(ends)"}, SORTS),
     "extent_one_element_short": Bug(CORE + "callcache/spans.py", {"(1 + sum((n - 1) * stride": "(0 + sum((n - 1) * stride"}, OVERLAPS),
     "halves_forget_what_is_repeated": Bug(CORE + "dtypes/__init__.py", {"if 0 not in tensor.stride() or tensor.numel() == 0:": "if True:"}, LAYOUTS),
     "first_dimension_is_not_repeated": Bug(CORE + "dtypes/__init__.py", {"if stride == 0 else slice(None) for stride in tensor.stride()": "if stride == 0 and i else slice(None) for i, stride in enumerate(tensor.stride())"}, LAYOUTS),

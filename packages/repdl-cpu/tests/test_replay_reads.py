@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import Any
 
 import pytest
 import torch
 
-from repdl import ops
+from repdl import ops, registry
 from repdl.callcache import THREAD, Trace, c_extension, cache_calls, call, do_not_cache, record_check
 from repdl.errors import OutOfRangeError
 from repdl.settings.generation import GENERATION
@@ -117,3 +117,20 @@ def test_reads__an_index_out_of_range_is_seen_by_a_recording(name: str) -> None:
                 calls[name](at)
     calls[name](index)
     assert function.recordings == 1
+
+
+def test_reads__two_checks_of_one_range_that_are_not_one() -> None:
+    """How far a draw reaches depends on how many numbers it takes."""
+    few, many = torch.zeros(5), torch.zeros(50)
+
+    @cache_calls
+    def draws(a: torch.Tensor, b: torch.Tensor, position: torch.Tensor) -> Any:
+        draw = registry.functions.bernoulli_scalar
+        return draw(a, position, 0.5), draw(b, position, 0.5)
+
+    for _ in range(3):
+        draws(few, many, torch.tensor([1, 0, 0]))
+    assert draws.recordings == 1
+    for place, fails in ((2**63 - 60, False), (2**63 - 10, True)):
+        with pytest.raises(OutOfRangeError) if fails else nullcontext():
+            draws(few, many, torch.tensor([1, 0, place]))

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 import torch
+from torch.fx.experimental.proxy_tensor import make_fx
 
 import repdl
 from repdl import ops
@@ -249,3 +250,26 @@ def test_sort__under_transforms() -> None:
     grad = torch.func.grad(lambda t: ops.topk(t, 2).values.sum())(x[0])
     assert grad.sum() == 2 and torch.equal(grad.nonzero().flatten(), ops.topk(x[0], 2).indices.sort().values)
     assert_same_bits(torch.vmap(lambda t: ops.sort(t).values)(x), ops.sort(x).values)
+
+
+@pytest.mark.parametrize("name", ["sort", "argsort", "topk", "kthvalue", "median", "cummax"])
+def test_sort__while_traced(name: str) -> None:
+    """A graph has the ops that find the order, not the order of the example."""
+    x, y = coarse(3, 9), coarse(3, 9).flip(1)
+
+    def call(t: torch.Tensor) -> torch.Tensor:
+        found = getattr(ops, name)(t, *{"topk": (2,), "kthvalue": (2,), "median": (1,), "cummax": (1,)}.get(name, ()))
+        return found if name == "argsort" else found.indices
+
+    assert not torch.equal(call(x), call(y))
+    assert torch.equal(make_fx(call)(x)(y), call(y))
+    whole = [t.nan_to_num(3, 9, -9).int() for t in (x, y)]
+    traced = torch.jit.trace(call, (whole[0],), check_trace=False)
+    assert torch.equal(traced(whole[1]), call(whole[1]))
+
+
+def test_sort__of_tensors_that_numpy_refuses() -> None:
+    assert ops.argsort(torch._efficientzerotensor(2, 3)).tolist() == [[0, 1, 2]] * 2
+    x = coarse(3, 9).nan_to_num(3, 9, -9)
+    for t in (x, x.int()):
+        assert torch.equal(ops.argsort(torch._neg_view(t)), ops.argsort(-t))

@@ -241,10 +241,15 @@ def _copy(copy: Write, tensors: Sequence[torch.Tensor], written: Sequence[torch.
 
 
 def _checks(trace: Trace, tensors: Sequence[torch.Tensor]) -> tuple[Check, ...]:
-    """In order; where two ask for the same range, the first one raises if it does not hold."""
-    checks = [_check(check, tensors) for check in trace.checks]
-    ranges = [check.passes for check in checks]
-    return tuple(c for i, c in enumerate(checks) if c.passes is None or c.passes not in ranges[:i])
+    """In order, without those that pass wherever an earlier one has passed: of a range that is exact."""
+    checks, exact = list[Check](), list[ElementRange]()
+    for given in trace.checks:
+        check = _check(given, tensors)
+        if check.passes is None or check.passes not in exact:
+            checks.append(check)
+            if given.passes is not None and check.passes is not None and given.passes.is_exact:
+                exact.append(check.passes)
+    return tuple(checks)
 
 
 def _check(check: ValueCheck, tensors: Sequence[torch.Tensor]) -> Check:

@@ -14,7 +14,7 @@ from repdl.callcache import spans
 
 class ValueRange(NamedTuple):
     """The range in which a value check passes: elements of an int64 tensor from `first` on that are at least `low` and
-    less than `end`, or `other`.
+    less than `end`, or `other`. `is_exact`: it fails everywhere else.
     """
 
     tensor: torch.Tensor
@@ -22,6 +22,7 @@ class ValueRange(NamedTuple):
     end: int
     other: int
     first: int = 0
+    is_exact: bool = False
 
 
 NOT_READ = ValueRange(torch.empty(0, dtype=torch.int64), 0, 0, 0)
@@ -112,7 +113,8 @@ class Trace:
 
 
 class _Thread(threading.local):
-    trace: Trace | None = None
+    def __init__(self) -> None:
+        self.trace: Trace | None = None  # of each thread from its first look on: Dynamo guards on what is there
 
 
 THREAD = _Thread()

@@ -28,6 +28,16 @@ def is_readable(tensor: torch.Tensor) -> bool:
     return is_on_host(tensor) and has_values(tensor)
 
 
+def is_numpys(tensor: torch.Tensor) -> bool:
+    """Whether NumPy can compute with the values: they can be read, nothing notes which ops are called, as tracing does,
+    and the memory has them as they are."""
+    if not is_readable(tensor) or _functorch.is_functorch_wrapped_tensor(tensor):
+        return False
+    if torch._C._len_torch_dispatch_stack() or torch._C._get_tracing_state() is not None:
+        return False
+    return not (tensor._is_zerotensor() or tensor.is_neg())
+
+
 def assert_on_device(op: str, values: torch.Tensor, right: Callable[[torch.Tensor], torch.Tensor], what: str) -> bool:
     """Whether `values` are on a device, which then checks that all of them are `right`.
 

@@ -35,7 +35,7 @@ def check_index(
     """
     count = index.numel()
     other = 0 if ignored is None else ignored  # 0 is in range, but of an empty one
-    within = None if ignored is None and size == 0 else ValueRange(index, 0, size, other)
+    within = None if ignored is None and size == 0 else ValueRange(index, 0, size, other, is_exact=True)
     if count == 0 or not host.is_on_host(index):
         return within
     if count <= FEW:

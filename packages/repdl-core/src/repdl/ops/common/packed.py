@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch._C import _functorch
 
 from repdl.dtypes import ALL
 from repdl.ops.common.sort_key import INFINITY, bits_and_most
-from repdl.tensors.values import is_readable
+from repdl.tensors.values import is_numpys
 
 __all__ = ["can_pack", "ordered_places", "packed", "places_of"]
 
@@ -24,9 +23,7 @@ _PACKED = (torch.float32, torch.bfloat16, torch.float16, torch.int32, torch.int1
 
 def can_pack(tensor: Tensor, dim: int) -> bool:
     """Whether the host can read the elements, and they and their places along `dim` have 64 bits at most."""
-    if tensor.dtype not in _PACKED or not is_readable(tensor) or _functorch.is_functorch_wrapped_tensor(tensor):
-        return False
-    return tensor.shape[dim] < 1 << _SHIFT - 1
+    return tensor.dtype in _PACKED and is_numpys(tensor) and tensor.shape[dim] < 1 << _SHIFT - 1
 
 
 def packed(tensor: Tensor, dim: int, *, descending: bool = False, nan_is_least: bool = False) -> Integers:
@@ -58,11 +55,11 @@ def places_of(numbers: Integers) -> Tensor:
 
 
 def ordered_places(tensor: Tensor, dim: int, descending: bool, first: int, count: int) -> Tensor:
-    """Where the elements number `first` to `first + count` of a stable sort along `dim` are."""
+    """Where the elements number `first` to `first + count - 1` of a stable sort along `dim` are."""
     numbers, size = packed(tensor, dim, descending=descending), tensor.shape[dim]
-    last = first + count - 1
     if 0 < count < size:
-        numbers.partition([*[first] * (first > 0), *[last] * (last > first or first == 0)], dim)
+        ends = {first, first + count - 1}
+        numbers.partition(sorted(ends - {0} or ends), dim)  # what is taken from 0 on ends there anyway
     chosen = numbers.take(np.arange(first, first + count), dim) if count < size else numbers
     if count > 1:
         chosen.sort(dim)

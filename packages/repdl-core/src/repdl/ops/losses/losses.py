@@ -35,22 +35,22 @@ def _kl_div(x: Expression, y: Expression, log_target: Expression) -> Expression:
 pointwise(
     "huber(Tensor input, float delta) -> Tensor",
     Slope(
-        "`g * x` if abs(x) < delta, else `(g * delta) * sign(x)`",
+        "`g * x` if abs(x) < delta, else `(g * delta) * sign(x)`, NaN for a NaN",
         lambda h, g, x, delta: f.where(f.abs(x) < delta, h * g, 0),
     ),
     family="losses",
     order="`(0.5 * x) * x` if abs(x) < delta, else `delta * (abs(x) - 0.5 * delta)`",
-    cases=[(1.0,), (0.3,)],
+    cases=[(1.0,), (0.3,), (1e-50,)],
 )
 pointwise(
     "smooth_l1(Tensor input, float beta) -> Tensor",
     Slope(
-        "`(g / beta) * x` if abs(x) < beta, else `g * sign(x)`",
+        "`(g / beta) * x` if abs(x) < beta, else `g * sign(x)`, NaN for a NaN",
         lambda h, g, x, beta: f.where(f.abs(x) < beta, (h * g) / beta, 0),
     ),
     family="losses",
     order="`((0.5 * x) * x) / beta` if abs(x) < beta, else `abs(x) - 0.5 * beta`",
-    cases=[(1.0,), (0.3,)],
+    cases=[(1.0,), (0.3,), (1e-50,)],
 )
 element_loss(
     "mse_loss(Tensor input, Tensor target, str reduction, str contract) -> Tensor", lambda x, y: f.square(x - y)

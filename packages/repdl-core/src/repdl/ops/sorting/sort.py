@@ -14,7 +14,6 @@ from repdl.ops.common import OfAllOrOverDim, as_numpy, can_pack, normalize_dim, 
 from repdl.ops.declare import public, variants
 from repdl.ops.indexing.gather import at_least_1d, gather
 from repdl.registry import as_int, computes
-from repdl.tensors.values import is_readable
 
 __all__ = ["argsort", "kthvalue", "median", "msort", "nanmedian", "sort", "topk"]
 
@@ -163,7 +162,7 @@ def _median(
     keys = at_least_1d(rows)
     nan = keys.detach().isnan() if input.is_floating_point() else torch.zeros_like(keys, dtype=torch.bool)
     middle: Tensor | int = (size - 1) // 2
-    if not is_readable(nan) or nan.any():
+    if not can_pack(keys, position) or nan.any():
         left = (~nan).sum(position, keepdim=True)  # NaN comes last: the others are the first of a row
         middle = (left - 1).clamp(min=0) // 2
         if op == "median":  # a NaN is the median: the first one, which follows the others

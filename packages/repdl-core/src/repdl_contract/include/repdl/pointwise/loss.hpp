@@ -43,9 +43,9 @@ struct HuberBase : Arithmetic {
   T delta;
 
   REPDL_HD explicit HuberBase(double delta) : delta(constant<T>(delta)) {}
-  REPDL_HD static T magnitude(T x) { return x < T(0) ? -x : x; }
-  // x * sign(at)
-  REPDL_HD static T with_sign_of(T at, T x) { return at < T(0) ? -x : at > T(0) ? x : mul(x, at); }
+  REPDL_HD static T magnitude(T x) { return std::fabs(x); }
+  // x * sign(at), NaN for a NaN.
+  REPDL_HD static T with_sign_of(T at, T x) { return at < T(0) ? -x : at > T(0) ? x : at == T(0) ? mul(x, T(0)) : at; }
 };
 
 template <class T>
