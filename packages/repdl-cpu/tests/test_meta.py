@@ -46,6 +46,7 @@ NEVER_SUBNORMAL = {
         "multilabel_margin_loss",
         "rsqrt",
         "sign",
+        "root",
         "sqrt",
         "tanhshrink",
     ),

@@ -8,7 +8,7 @@ import torch
 import repdl
 from repdl import ops
 from repdl.errors import UnsupportedError
-from repdl.ops.common.root import root
+from repdl.registry import functions
 from repdl.registry.backend import get_backend
 from repdl.testing import assert_same_bits, generated, uniform
 from repdl.testing.dtypes import in_dtype
@@ -32,21 +32,22 @@ def test_norm__gradients_at_zeros_are_torchs(order: float) -> None:
         assert ((a - e).abs() <= 2.0**-20 * e.abs().clamp(min=1)).all(), (a, e)
 
 
-def test_root__has_the_same_bits_with_and_without_gradients() -> None:
-    """Zeros of both signs, NaN, infinities, subnormal and negative numbers; it is two formulas."""
+def test_root__zeros_have_no_sign_and_no_slope() -> None:
+    """Zeros of both signs, NaN, infinities, subnormal and negative numbers."""
     special = torch.cat([generated.specials(), uniform(1, 300).abs(), uniform(2, 300, scale=2.0**-130)])
     for dtype in (torch.float32, torch.float64):
         x = in_dtype(special, dtype)
         for backend in repdl.backends():
             if repdl.backends()[backend].error is None and get_backend(backend).device == "cpu":
                 with repdl.use_backend(backend):
-                    with torch.no_grad():
-                        without = root(x, "v1")
-                    for given in (x, x.clone().requires_grad_()):
-                        assert_same_bits(root(given, "v1").detach(), without, f"{backend}, {dtype}")
-                zeros = without[x == 0]
-                assert zeros.numel() >= 2 and not zeros.signbit().any()
-                assert ((without > 0) & (x < torch.finfo(dtype).tiny)).any(), "of a subnormal number"
+                    leaf = x.clone().requires_grad_()
+                    y = functions.root(leaf)
+                    (slope,) = torch.autograd.grad(y, leaf, torch.full_like(x, -3.0))
+                found, zero = y.detach(), x == 0
+                assert zero.sum() >= 2 and not found[zero].signbit().any()
+                assert (slope[zero] == 0).all() and not slope[zero].signbit().any()
+                assert_same_bits(found[~zero], ops.sqrt(x)[~zero], f"{backend}, {dtype}")
+                assert ((found > 0) & (x < torch.finfo(dtype).tiny)).any(), "of a subnormal number"
 
 
 def test_norm__nan_counts() -> None:

@@ -292,7 +292,7 @@ BUGS = {
     "fmod_of_a_rounded_quotient": Bug("include/repdl/pointwise/arithmetic.hpp", {"fma(-whole, step, x) < 0.0 ? whole - 1.0 : whole": "whole"}, "elementwise", "test_special_positions.py -k remainders"),
     "fmod_without_a_step": Bug("include/repdl/pointwise/arithmetic.hpp", {"    left = left_of(left, mul(size, 0x1p48));\n": ""}, "elementwise", "test_parity.py -k TestCpu and fmod_"),
     "remainder_of_one_sign": Bug("include/repdl/pointwise/arithmetic.hpp", {"((left > T(0)) & (y < T(0)))": "(left > T(0))"}, "elementwise", "test_parity.py -k TestCpu and remainder_"),
-    "hypot_without_its_scale": Bug("include/repdl/pointwise/arithmetic.hpp", {"(largest != T(0)) & (largest - largest == T(0)) ? largest : T(1)": "T(1)"}, "elementwise", "test_parity.py -k TestCpu and hypot_"),
+    "hypot_without_its_scale": Bug("include/repdl/pointwise/arithmetic.hpp", {"((largest != T(0)) & (largest - largest == T(0))) ? largest : T(1)": "T(1)"}, "elementwise", "test_parity.py -k TestCpu and hypot_"),
     "smooth_l1_divided_last": Bug("include/repdl/pointwise/loss.hpp", {"mul(grad / this->delta, x)": "mul(grad, x) / this->delta"}, "losses", "test_parity.py -k TestCpu and smooth_l1_"),
     "huber_line_of_no_number": Bug("include/repdl/pointwise/loss.hpp", {"at == T(0) ? mul(x, T(0)) : at": "x"}, "losses", "test_parity.py -k TestCpu and huber_"),
     "options_of_another_kind": Bug("include/repdl/pointwise/activation.hpp", {'approximate == "tanh"': 'approximate == "none"'}, "activation", "test_parity.py -k TestCpu and gelu__"),

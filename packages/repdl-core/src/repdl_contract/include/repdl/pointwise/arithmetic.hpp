@@ -240,7 +240,7 @@ struct Hypot : Arithmetic {
   static constexpr auto op = "hypot";
   REPDL_HD T operator()(T x, T y) const {
     const T largest = std::fabs(x) < std::fabs(y) ? std::fabs(y) : std::fabs(x);  // of a NaN any: the result is one
-    const T scale = (largest != T(0)) & (largest - largest == T(0)) ? largest : T(1);
+    const T scale = ((largest != T(0)) & (largest - largest == T(0))) ? largest : T(1);
     const T a = x / scale, b = y / scale;
     return mul(std::sqrt(mul(a, a) + mul(b, b)), scale);
   }
