@@ -30,6 +30,7 @@ emulated = pytest.mark.skipif(not EMULATED, reason="built without the emulated k
 READERS = {
     "_info.check_info": "of a tensor on the host",
     "index.check_index": "of a tensor on the host",
+    "packed.packed": "of a tensor on the host",
     "position.check_place": "a position is on the host",
     "scalar.item": "what asks for a number",
     "amax.aminmax": "the type of its result",
