@@ -37,7 +37,7 @@ class Work:
 
 
 def rand(*shape: int) -> torch.Tensor:
-    return torch.rand(*shape) - 0.5
+    return torch.rand(shape) - 0.5
 
 
 def mm_work() -> Iterator[Work]:
