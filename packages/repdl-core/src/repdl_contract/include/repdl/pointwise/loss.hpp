@@ -88,7 +88,8 @@ struct SmoothL1Backward : HuberBase<T> {
   using HuberBase<T>::HuberBase;
 
   REPDL_HD T operator()(T grad, T x) const {
-    return this->magnitude(x) < this->delta ? mul(grad / this->delta, x) : this->with_sign_of(x, grad);
+    const T curve = mul(grad / this->delta, x), line = this->with_sign_of(x, grad);
+    return this->magnitude(x) < this->delta ? curve : line;
   }
 };
 
