@@ -1,0 +1,65 @@
+"""Loops of test_routes.py over rows that are summed or scanned, and what all its loops compare by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+import repdl
+import repdl_cpu
+from repdl.registry import implementations
+from repdl.registry.backend import get_backend
+from repdl.testing import assert_same_bits, uniform
+
+SPECIAL = torch.tensor([0xFFC12345, 0x7F800000, 0xFF800000, 0x80000000, 1, 0], dtype=torch.uint32).view(torch.float32)
+"""A NaN with a sign and a payload, infinities, zeros, a subnormal."""
+
+
+@contextmanager
+def running(isa: str, threads: int) -> Iterator[None]:
+    before = repdl.settings.threads.state.threads
+    repdl.set_num_threads(threads)
+    try:
+        with repdl_cpu.use_isa(isa):
+            yield
+    finally:
+        repdl.settings.threads.state.threads = before
+
+
+def on(backend: str, op: str, *args: Any) -> Any:
+    return implementations(get_backend(backend))[op](*args)
+
+
+def check(op: str, args: Sequence[Any], expected: torch.Tensor, what: str) -> None:
+    assert_same_bits(on("cpu", op, *args), expected.contiguous(), f"{op} {what}")
+
+
+def rows_of_elements() -> None:
+    """Rows of one element, of which eight are summed at once while each has as many terms as there are lanes."""
+    for contract in ("v1", "sequential", "dot_chunk=10,sum_lanes=16,sum_block=48"):
+        for most in (1, 8, 9, 16, 17, 32, 33, 64, 65):
+            counts = torch.tensor([(most - 3 * k) % (most + 1) for k in range(21)])
+            rows, n = torch.arange(21).repeat_interleave(counts), int(counts.sum())
+            x = uniform(1, n, 1)
+            x.view(-1)[::37] = SPECIAL[torch.arange(0, n, 37) % len(SPECIAL)]
+            for values in (x, torch.full_like(x, -0.0)):
+                args = values, rows[torch.arange(n) * 7919 % n], 21, contract
+                check("index_sum", args, on("reference", "index_sum", *args), f"up to {most} terms {contract}")
+
+
+def scans() -> None:
+    """Rows behind one another in memory, several at once and those that are left, some of several blocks; columns."""
+    for n in (1, 2, 63, 64, 65, 130, 1024, 1025, 2100):
+        x, factor = uniform(1, 7, n), uniform(2, 7, n).add(1)
+        for values in (x, x.clone().index_fill(1, torch.tensor([n // 2]), float("inf")), torch.full_like(x, -0.0)):
+            values.view(-1)[3::331] = SPECIAL[torch.arange(len(values.view(-1)[3::331])) % len(SPECIAL)]
+            for op, *args in (("cumsum", 1, "v1"), ("cumsum", 1, "sequential"), ("linear_scan", 1)):
+                given = (values,) if op == "cumsum" else (factor, values)
+                expected = on("reference", op, *given, *args)
+                for rows in (1, 3, 4, 7):
+                    check(op, (*(t[:rows] for t in given), *args), expected[:rows], f"of {rows} rows of {n}")
+                columns = *(t.t().contiguous() for t in given), 0, *args[1:]
+                check(op, columns, expected.t(), f"of columns of {n}")
