@@ -119,7 +119,8 @@ def lint(session: nox.Session) -> None:
     includes = [f"-I{folder}" for folder in (native, native.parent / "contract/include")]
     session.run("clang-tidy", "--quiet", f"--config-file={ROOT}/.clang-tidy", everything, "--", "-std=c++17", *includes)
     if platform.machine() == "x86_64":  # the level that other sessions build only where it runs
-        session.run("c++", "-fsyntax-only", "-std=c++17", "-march=x86-64-v4", *includes, everything, external=True)
+        flags = ("-fsyntax-only", "-std=c++17", "-march=x86-64-v4", "-Wall", "-Wextra", "-Werror")
+        session.run("c++", *flags, *includes, everything, external=True)
 
 
 @nox.session

@@ -43,7 +43,6 @@ struct HuberBase : Arithmetic {
   T delta;
 
   REPDL_HD explicit HuberBase(double delta) : delta(constant<T>(delta)) {}
-  REPDL_HD static T magnitude(T x) { return std::fabs(x); }
   // x * sign(at), NaN for a NaN.
   REPDL_HD static T with_sign_of(T at, T x) { return at < T(0) ? -x : at > T(0) ? x : at == T(0) ? mul(x, T(0)) : at; }
 };
@@ -54,7 +53,7 @@ struct Huber : HuberBase<T> {
   using HuberBase<T>::HuberBase;
 
   REPDL_HD T operator()(T x) const {
-    const T half = constant<T>(0.5), size = this->magnitude(x);
+    const T half = constant<T>(0.5), size = std::fabs(x);
     return size < this->delta ? mul(mul(half, x), x) : mul(this->delta, size - mul(half, this->delta));
   }
 };
@@ -66,7 +65,7 @@ struct HuberBackward : HuberBase<T> {
 
   REPDL_HD T operator()(T grad, T x) const {
     const T line = this->with_sign_of(x, mul(grad, this->delta));
-    return this->magnitude(x) < this->delta ? mul(grad, x) : line;
+    return std::fabs(x) < this->delta ? mul(grad, x) : line;
   }
 };
 
@@ -77,7 +76,7 @@ struct SmoothL1 : HuberBase<T> {
   using HuberBase<T>::HuberBase;
 
   REPDL_HD T operator()(T x) const {
-    const T half = constant<T>(0.5), beta = this->delta, size = this->magnitude(x);
+    const T half = constant<T>(0.5), beta = this->delta, size = std::fabs(x);
     return size < beta ? mul(mul(half, x), x) / beta : size - mul(half, beta);
   }
 };
@@ -89,7 +88,7 @@ struct SmoothL1Backward : HuberBase<T> {
 
   REPDL_HD T operator()(T grad, T x) const {
     const T curve = mul(grad / this->delta, x), line = this->with_sign_of(x, grad);
-    return this->magnitude(x) < this->delta ? curve : line;
+    return std::fabs(x) < this->delta ? curve : line;
   }
 };
 
