@@ -56,6 +56,8 @@ BUGS = {
     "minus_zero_before_zero": Bug(CORE + "ops/common/packed.py", {"        key -= sign\n": ""}, SORTS),
     "the_last_of_equal_elements_first": Bug(CORE + "ops/common/packed.py", {"np.invert(key, out=key)\n    key <<= _SHIFT": "key <<= _SHIFT\n        np.invert(key, out=key)\n    else:\n        key <<= _SHIFT"}, SORTS),
     "sorted_from_the_first_on": Bug(CORE + "ops/common/packed.py", {"sorted(ends - {0} or ends)": "max(ends)"}, SORTS),
+    "checks_of_one_range_are_one": Bug(CORE + "callcache/planner.py", {" and given.passes.is_exact:": ":"}, "packages/repdl-cpu/tests/test_replay_reads.py -k two_checks"),
+    "graphs_have_the_order_of_their_example": Bug(CORE + "tensors/values.py", {"if torch._C._len_torch_dispatch_stack() or torch._C._get_tracing_state() is not None:": "if False:"}, SORTS),
     "extent_one_element_short": Bug(CORE + "callcache/spans.py", {"(1 + sum((n - 1) * stride": "(0 + sum((n - 1) * stride"}, OVERLAPS),
     "halves_forget_what_is_repeated": Bug(CORE + "dtypes/__init__.py", {"if 0 not in tensor.stride() or tensor.numel() == 0:": "if True:"}, LAYOUTS),
     "first_dimension_is_not_repeated": Bug(CORE + "dtypes/__init__.py", {"if stride == 0 else slice(None) for stride in tensor.stride()": "if stride == 0 and i else slice(None) for i, stride in enumerate(tensor.stride())"}, LAYOUTS),
