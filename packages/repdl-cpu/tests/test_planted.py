@@ -15,7 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from kernel_bugs import BEST, BUGS, TESTS, Bug
+from bug import BEST, TESTS, Bug
+from kernel_bugs import BUGS
 
 from repdl.testing.planted import plant
 
@@ -26,6 +27,7 @@ UNITS = {
     "matmul": ["matmul", "micro_kernel"], "conv2d": CONVOLUTIONS, "double": ["gemm_double", "conv2d_double"], "norm_double": ["norm_double"],
     "attention": ["attention", "attention_backward", "micro_kernel"], "recurrent": ["recurrent", "recurrent_backward", "matmul", "micro_kernel"],
     "interpolate": ["nearest", "resample"],
+    "linalg": ["cholesky", "lu_factor", "qr", "solve_triangular"], "index_sum": ["index_sum", "index_amax"],
     "random": ["draw", "normal", "permutation", "poisson"], "elementwise": ["pointwise"], "activation": ["pointwise"], "losses": ["pointwise"],
     **{f"{name}_step": ["step"] for name in ("adadelta", "adagrad", "adam", "adamax", "asgd", "nadam", "radam", "rprop", "sgd")},
 }  # fmt: skip

@@ -157,9 +157,12 @@ def _executed(ctx: Any) -> tuple[bool, ...]:
 
 
 def of_formula(
-    formula: Function, args: Sequence[Any], wanted: Sequence[bool], grads: Sequence[torch.Tensor]
+    formula: Function, args: Sequence[Any], wanted: Sequence[bool], grads: Sequence[torch.Tensor | None]
 ) -> list[torch.Tensor | None]:
-    """The derivative of a formula over registered ops, for a backward function: of each of `args` that is `wanted`."""
+    """The derivative of a formula over registered ops, for a backward function: of each of `args` that is `wanted`.
+
+    Outputs whose gradient is None have no part in it.
+    """
     do_not_cache()
     again = grad_enabled()
     with enable_grad():
@@ -169,7 +172,8 @@ def of_formula(
                 given[i] = value.view_as(value) if again and value.requires_grad else value.detach().requires_grad_()
         outputs = formula(*given)
     outputs = outputs if isinstance(outputs, tuple) else (outputs,)
-    outputs, grads = zip(*((output, grad) for output, grad in zip(outputs, grads) if output.requires_grad))
+    pairs = [(output, grad) for output, grad in zip(outputs, grads) if output.requires_grad and grad is not None]
+    outputs, grads = zip(*pairs)
     inputs = [value for value, is_wanted in zip(given, wanted) if is_wanted]
     found = iter(torch.autograd.grad(outputs, inputs, grads, create_graph=again, allow_unused=True))
     return [next(found) if is_wanted else None for is_wanted in wanted]

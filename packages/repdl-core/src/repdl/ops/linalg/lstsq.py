@@ -24,7 +24,7 @@ _DRIVERS, _BY_SINGULAR_VALUES = ("gelsy", "gels"), ("gelsd", "gelss")
 _NOT_FULL = "a matrix of A has no full rank"
 
 
-@public("matmul", page="generated/torch.linalg.lstsq", uncached="functions that are cached compute it")
+@public("qr", page="generated/torch.linalg.lstsq", uncached="functions that are cached compute it")
 def lstsq(
     A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None, contract: ContractLike = None
 ) -> Sequence[Tensor]:

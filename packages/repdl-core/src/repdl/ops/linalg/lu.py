@@ -15,6 +15,7 @@ from repdl.ops.common.arithmetic import sub
 from repdl.ops.declare import public
 from repdl.ops.indexing.gather import gather
 from repdl.ops.linalg._info import check_info, info_of
+from repdl.ops.linalg._pivots import pivots_of, rows_of
 from repdl.ops.linalg.solve_triangular import solve_triangular
 from repdl.registry import autocast, composite, computes, functions as _ops
 from repdl.tensors.layout import broadcast_shapes
@@ -35,7 +36,7 @@ def _check(A: Tensor) -> None:
 
 
 @autocast.without
-def factors(a: Tensor, pivot: bool, c: str) -> tuple[Tensor, Tensor]:
+def _formula(a: Tensor, pivot: bool, c: str) -> tuple[Tensor, Tensor]:
     """LU, which is L without its diagonal below U, and which row of A each row of them is."""
     (m, n), lu = a.shape[-2:], a.clone(memory_format=torch.contiguous_format)
     rows = torch.arange(m, device=a.device).expand(a.shape[:-1]).contiguous()
@@ -103,7 +104,7 @@ def _by_upper(lu: Tensor, b: Tensor, contract: str) -> Tensor:
 _op: Callable[..., tuple[Tensor, Tensor]] = composite(
     "lu_factor",
     "(Tensor A, bool pivot, str contract) -> (Tensor LU, Tensor rows)",
-    factors,
+    _formula,
     calls=("div", "matmul", "max_dim", "sub"),
     check=_check,
     fake=lambda A: (A.new_empty(A.shape), A.new_empty(A.shape[:-1], dtype=torch.int64)),
@@ -111,32 +112,6 @@ _op: Callable[..., tuple[Tensor, Tensor]] = composite(
     dtypes=Dtypes(),
     family="lu",
 )
-
-
-def pivots_of(rows: Tensor, k: int) -> Tensor:
-    """LAPACK's: the row, from 1 on, that each of the first k rows changed places with."""
-    at = torch.arange(rows.shape[-1], device=rows.device).expand_as(rows).contiguous()  # where each row lies
-    pivots = torch.empty(*rows.shape[:-1], k, dtype=torch.int32, device=rows.device)
-    lies = at.clone()  # the row that lies at each place
-    for j in range(k):
-        wanted = rows[..., j : j + 1]
-        place = at.gather(-1, wanted)
-        here = lies[..., j : j + 1].clone()
-        pivots[..., j : j + 1] = place + 1
-        lies = lies.scatter(-1, place, here)
-        at = at.scatter(-1, here, place)
-    return pivots
-
-
-def _rows(pivots: Tensor, m: int) -> Tensor:
-    """The inverse of `pivots_of`, of m rows."""
-    rows = torch.arange(m, device=pivots.device).expand(*pivots.shape[:-1], m).contiguous()
-    for j in range(pivots.shape[-1]):
-        place = pivots[..., j : j + 1].long() - 1
-        here, there = rows[..., j : j + 1].clone(), rows.gather(-1, place)
-        rows = rows.scatter(-1, place, here)
-        rows[..., j : j + 1] = there
-    return rows
 
 
 def check_invertible(op: str, info: Tensor) -> None:
@@ -225,12 +200,13 @@ def lu_unpack(
 
     Raises:
         ShapeError: if `LU_data` has less than 2 dimensions, or `LU_pivots` not the shape that goes with it.
+        OutOfRangeError: if a pivot is no row.
     """
     check_least_dim("lu_unpack", 2, LU_data=LU_data)
     check_dtype("lu_unpack", ALL, LU_data=LU_data)
     _check_pivots("lu_unpack", LU_data, LU_pivots)
     nothing = LU_data.new_empty(0)
-    matrix = _permutation(_rows(LU_pivots, LU_data.shape[-2]), LU_data) if unpack_pivots else nothing
+    matrix = _permutation(rows_of("lu_unpack", LU_pivots, LU_data.shape[-2]), LU_data) if unpack_pivots else nothing
     return torch.return_types.lu_unpack((matrix, *(_apart(LU_data) if unpack_data else (nothing, nothing))))  # type: ignore[attr-defined,no-any-return]
 
 
@@ -248,6 +224,7 @@ def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor, *, contract: Contrac
 
     Raises:
         ShapeError: if `LU_data` is not square, or shapes do not fit together.
+        OutOfRangeError: if a pivot is no row.
     """
     return _by_factors(LU_data, LU_pivots, b, True, False, contract)
 
@@ -264,7 +241,7 @@ def _by_factors(LU: Tensor, pivots: Tensor, B: Tensor, left: bool, adjoint: bool
     side = -2 if left else -1
     check_size("lu_solve", f"b.shape[{side}]", B.shape[side], LU.shape[-1], "LU_data.shape[-1]")
     _check_pivots("lu_solve", LU, pivots)
-    rows, b = _rows(pivots, LU.shape[-1]), B if left else B.mT
+    rows, b = rows_of("lu_solve", pivots, LU.shape[-1]), B if left else B.mT
     transposed = adjoint == left
     x = _by_transposed(LU, rows, b, contract) if transposed else _solved(LU, rows, b, contract)
     return x if left else x.mT

@@ -2,23 +2,69 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from repdl.contract import ContractLike
-from repdl.errors import ArgumentError, check, check_dtype
+from repdl.dtypes import Dtypes
+from repdl.errors import ArgumentError, check, check_dtype, check_least_dim, check_range
 from repdl.ops.declare import public
 from repdl.ops.reduction.amax import amax
-from repdl.registry import autocast, computes, functions as _ops
+from repdl.registry import OPS, autocast, composite, computes, functions as _ops
+from repdl.registry.autograd import of_formula
 
 __all__ = ["qr"]
 
 _MODES = "reduced", "complete", "r"
 
 
-@public("matmul", page="generated/torch.linalg.qr", uncached="functions that are cached compute it")
+def _check(A: Tensor, columns: int) -> None:
+    check_least_dim("qr", 2, A=A)
+    m, least = A.shape[-2], min(A.shape[-2:])
+    check_range("qr", columns in (0, least, m), lambda: f"columns is {columns}, expected 0, {least} or {m}")
+
+
+def _fake(A: Tensor, columns: int) -> tuple[Tensor, Tensor]:
+    *batch, m, n = A.shape
+    return A.new_empty(*batch, m, columns), A.new_empty(*batch, min(m, n), n)
+
+
+@autocast.without
+def _formula(a: Tensor, columns: int, contract: str) -> tuple[Tensor, Tensor]:
+    vectors, r = reflections(a, contract)
+    return product(vectors, columns, a, contract) if columns else a[..., :0], r
+
+
+def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+    a, ctx.columns, ctx.contract = inputs
+    ctx.save_for_backward(a)
+    ctx.set_materialize_grads(False)  # a zero gradient of Q would be a term of every sum
+
+
+def _backward(ctx: Any, *grads: Tensor | None) -> Any:
+    args = *ctx.saved_tensors, ctx.columns, ctx.contract
+    formula = OPS["qr"].formula
+    assert formula is not None
+    return tuple(of_formula(formula, args, ctx.needs_input_grad, grads))
+
+
+_op: Callable[..., tuple[Tensor, Tensor]] = composite(
+    "qr",
+    "(Tensor A, int columns, str contract) -> (Tensor Q, Tensor R)",
+    _formula,
+    calls=("add", "amax", "div", "matmul", "mul", "neg", "sqrt", "sub", "sum"),
+    check=_check,
+    fake=_fake,
+    setup_context=_setup_context,
+    backward=_backward,
+    dtypes=Dtypes(),
+)
+
+
+@public("qr", page="generated/torch.linalg.qr", uncached="functions that are cached compute it")
 def qr(A: Tensor, mode: str = "reduced", *, contract: ContractLike = None) -> torch.return_types.qr:
     """The factors of `A = Q R`, a named tuple `(Q, R)`: Q has orthogonal columns, R is 0 below its diagonal.
 
@@ -35,17 +81,11 @@ def qr(A: Tensor, mode: str = "reduced", *, contract: ContractLike = None) -> to
     if mode not in _MODES:
         raise ArgumentError(f"qr: mode is {mode!r}, expected one of {_MODES}")
     check_dtype("qr", (torch.float32, torch.float64), A=A)
-    return torch.return_types.linalg_qr(_qr(A, mode, contract))  # type: ignore[attr-defined,no-any-return]
-
-
-@autocast.without
-def _qr(a: Tensor, mode: str, contract: str) -> tuple[Tensor, Tensor]:
-    vectors, r = reflections(a, contract)
-    if mode == "r":
-        return a.new_empty(0), r
-    rows, whole = a.shape[-2], mode == "complete"
-    q = product(vectors, rows if whole else r.shape[-2], a, contract)
-    return q, torch.cat([r, r.new_zeros(*r.shape[:-2], rows - r.shape[-2], r.shape[-1])], -2) if whole else r
+    (m, n), nothing = A.shape[-2:], mode == "r"
+    q, r = _op(A, 0 if nothing else m if mode == "complete" else min(m, n), contract)
+    if mode == "complete":
+        r = torch.cat([r, r.new_zeros(*r.shape[:-2], m - r.shape[-2], n)], -2)
+    return torch.return_types.linalg_qr((A.new_empty(0) if nothing else q, r))  # type: ignore[attr-defined,no-any-return]
 
 
 def reflections(a: Tensor, contract: str) -> tuple[list[tuple[Tensor, Tensor]], Tensor]:

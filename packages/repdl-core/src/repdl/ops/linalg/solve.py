@@ -12,7 +12,8 @@ from repdl.dtypes import Dtypes
 from repdl.errors import check, check_least_dim, check_size, check_square
 from repdl.ops.common import sum_to
 from repdl.ops.declare import public
-from repdl.ops.linalg.lu import check_invertible, factors, info_of_factors, lu_factor_ex, pivots_of
+from repdl.ops.linalg._pivots import pivots_of
+from repdl.ops.linalg.lu import check_invertible, info_of_factors, lu_factor_ex
 from repdl.ops.reduction.prod import prod
 from repdl.ops.reduction.sum import sum as sum_of
 from repdl.registry import FLOAT32_ON_CPU, autocast, composite, computes, functions as _ops
@@ -34,7 +35,7 @@ def _shape(A: Tensor, B: Tensor) -> torch.Size:
 
 @autocast.without
 def _formula(a: Tensor, b: Tensor, c: str) -> tuple[Tensor, Tensor, Tensor]:
-    found, rows = factors(a, True, c)
+    found, rows = _ops.lu_factor(a, True, c)
     shape = _shape(a, b)
     b, lu = b.expand(shape).gather(-2, rows.unsqueeze(-1).expand(shape)), found.expand(*shape[:-2], *found.shape[-2:])
     x = _ops.solve_triangular(lu, b, False, True, c)
@@ -45,7 +46,7 @@ _op: Callable[..., tuple[Tensor, Tensor, Tensor]] = composite(
     "solve",
     "(Tensor A, Tensor B, str contract) -> (Tensor X, Tensor LU, Tensor rows)",
     _formula,
-    calls=("div", "matmul", "max_dim", "solve_triangular", "sub"),
+    calls=("lu_factor", "solve_triangular"),
     check=_check,
     fake=lambda A, B: (B.new_empty(_shape(A, B)), A.new_empty(A.shape), A.new_empty(A.shape[:-1], dtype=torch.int64)),
     gradients={
