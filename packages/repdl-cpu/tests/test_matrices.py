@@ -91,6 +91,7 @@ def test_matrices__batches_are_shared_among_threads(dtype: torch.dtype) -> None:
         same("solve_triangular", a, b, False, False, "v1", threads=(1, 2, 7))
         same("solve_triangular", a, b, True, False, "v1", threads=(1, 2, 7))
         same("qr", a, 9, "v1", threads=(1, 2, 7))
+    same("lu_factor", uniform(1, 700, 9, 9).to(dtype), True, "v1", threads=(3,))
 
 
 @DTYPES
@@ -99,7 +100,8 @@ def test_matrices__special_values(dtype: torch.dtype) -> None:
     a = uniform(1, 60, 5, 5, special=True).to(dtype)
     ties = torch.tensor([[1.0, 2, 3], [-1, 4, 1], [1, 2, 5]], dtype=dtype)
     nans = torch.tensor([[1.0, 2], [float("nan"), 1], [float("inf"), 1], [float("nan"), 3]], dtype=dtype)
-    nans[3, 0] = -nans[3, 0]
+    words = nans.view(torch.int32 if dtype is torch.float32 else torch.int64)
+    words[3, 0] = words[1, 0] + 1  # the first NaN is the pivot, whatever its bits
     zeros = torch.zeros(4, 4, dtype=dtype)
     small = uniform(2, 6, 6).to(dtype) * torch.finfo(dtype).smallest_normal
     for x in (a, a[:, :3], a[:, :, :2], ties, ties.mT, nans, zeros, -zeros, small, small[:3], ties * torch.inf):

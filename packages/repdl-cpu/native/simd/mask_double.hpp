@@ -86,6 +86,11 @@ inline Vec64 with_sign(Vec64 size, Vec64 x) { return or_bits(size, and_bits(x, 0
 
 constexpr bool vectors_of_doubles = false;
 
+inline Vec64 absolute(Vec64 x) {
+  for (int i = 0; i < Vec64::width; ++i) x.v[i] = std::fabs(x.v[i]);
+  return x;
+}
+
 #endif
 
 }  // namespace repdl::cpu

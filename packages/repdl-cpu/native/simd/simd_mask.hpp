@@ -83,6 +83,10 @@ struct Mask {
   bool m[Vec::width];
 };
 
+inline Vec absolute(Vec x) {
+  for (int i = 0; i < Vec::width; ++i) x.v[i] = std::fabs(x.v[i]);
+  return x;
+}
 inline Mask operator<(Vec a, Vec b) {
   float x[Vec::width], y[Vec::width];
   a.store(x), b.store(y);

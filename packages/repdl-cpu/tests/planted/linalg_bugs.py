@@ -1,10 +1,12 @@
-"""Mistakes in factorizations, and what catches each (kernel_bugs.py)."""
+"""Mistakes in factorizations, distances and sums of rows, and what catches each (kernel_bugs.py)."""
 
 from __future__ import annotations
 
 from bug import Bug
 
 MATRICES = "test_matrices.py"
+CDIST = "test_parity.py -k TestCpu and cdist"
+BAGS = "test_parity.py -k TestCpu and bag_sum"
 
 LINALG_BUGS = {
     "growing_products_split": Bug("linalg/growing_products.hpp", {"fma(x, y[v], sum[r][v])": "x * y[v] + sum[r][v]"}, "linalg", MATRICES),
@@ -34,8 +36,18 @@ LINALG_BUGS = {
     "qr_reflects_zeros": Bug("linalg/qr.cpp", {"is_zero || at.rows == 1": "at.rows == 1"}, "linalg", MATRICES),
     "matrices_padded_twice": Bug("linalg/matrices.hpp", {"to + i * to_row);": "to + i * std::max(from_row, to_row));"}, "linalg", MATRICES),
     "matrices_of_a_share": Bug("linalg/matrices.hpp", {"for (std::int64_t b = begin; b < end; ++b) task(b * elements, 1);": "for (std::int64_t b = begin; b < end; ++b) task((b - begin) * elements, 1);"}, "linalg", MATRICES),
-    "index_amax_last_of_equals": Bug("reduce/index_amax.cpp", {"(x > known)": "(x >= known)"}, "index_sum"),
-    "index_amax_nan_is_small": Bug("reduce/index_amax.cpp", {"(x > known) | ((x != x) & (known == known))": "(x > known)"}, "index_sum"),
-    "index_amax_last_nan": Bug("reduce/index_amax.cpp", {"((x != x) & (known == known))": "(x != x)"}, "index_sum"),
-    "index_amax_zero_of_none": Bug("reduce/index_amax.cpp", {"-std::numeric_limits<T>::infinity()": "std::numeric_limits<T>::lowest()"}, "index_sum"),
+    "cdist_lanes_of_v1": Bug("reduce/cdist.cpp", {"k += lanes)": "k += max_lanes)"}, "norm", CDIST),
+    "cdist_last_block_first": Bug("reduce/cdist.cpp", {"for (; begin + block < terms; begin += block)": "for (; begin + block <= terms; begin += block)"}, "norm", CDIST),
+    "cdist_of_the_first_batch": Bug("reduce/cdist.cpp", {"if (second != transposed) {": "if (transposed < 0) {"}, "norm", CDIST),
+    "cdist_batches_do_not_broadcast": Bug("reduce/cdist.cpp", {"|| operand.size[operand.dims - back] == 1": ""}, "norm", CDIST),
+    "cdist_minus_zero_distance": Bug("reduce/cdist.cpp", {"is_square ? d * d : absolute(d)": "is_square ? d * d : d"}, "norm", CDIST),
+    "bag_sum_padding_counts": Bug("reduce/bag_sum.cpp", {"std::max<std::int64_t>(1, bag.count())": "std::max<std::int64_t>(1, end - first)"}, "index_sum", BAGS),
+    "bag_sum_empty_mean": Bug("reduce/bag_sum.cpp", {"std::max<std::int64_t>(1, bag.count())": "bag.count()"}, "index_sum", BAGS),
+    "bag_sum_padding_is_a_term": Bug("reduce/bag_sum.cpp", {"if (at[i] == padding_idx) continue;": ""}, "index_sum", BAGS),
+    "bag_sum_factors_of_the_first_bag": Bug("reduce/bag_sum.cpp", {"bag.factors.push_back(factor[i]);": "bag.factors.push_back(factor[i - first]);"}, "index_sum", BAGS),
+    "bag_sum_many_terms_unweighted": Bug("reduce/bag_sum.cpp", {"mul(bag.rows[at][c], bag.factors[at])": "bag.rows[at][c]"}, "index_sum", BAGS),
+    "index_amax_last_of_equals": Bug("reduce/index_amax.cpp", {"(x > known)": "(x >= known)"}, "index_sum", "test_parity.py -k TestCpu and index_amax"),
+    "index_amax_nan_is_small": Bug("reduce/index_amax.cpp", {"(x > known) | ((x != x) & (known == known))": "(x > known)"}, "index_sum", "test_parity.py -k TestCpu and index_amax"),
+    "index_amax_last_nan": Bug("reduce/index_amax.cpp", {"((x != x) & (known == known))": "(x != x)"}, "index_sum", "test_parity.py -k TestCpu and index_amax"),
+    "index_amax_zero_of_none": Bug("reduce/index_amax.cpp", {"-std::numeric_limits<T>::infinity()": "std::numeric_limits<T>::lowest()"}, "index_sum", "test_parity.py -k TestCpu and index_amax"),
 }  # fmt: skip

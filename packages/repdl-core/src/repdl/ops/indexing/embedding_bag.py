@@ -11,10 +11,11 @@ from repdl.callcache import do_not_cache
 from repdl.contract import ContractLike
 from repdl.dtypes import ALL
 from repdl.errors import UnsupportedError, check, check_dim, check_dtype, check_range, check_size
-from repdl.ops.common import as_index, floating, narrowed, widened
+from repdl.ops.common import as_index
 from repdl.ops.declare import public
 from repdl.ops.indexing._index_reduce import first_largest
 from repdl.ops.indexing._renorm import check_norm, renorm
+from repdl.ops.indexing.bag_sum import ascend
 from repdl.ops.indexing.gather import elements
 from repdl.registry import as_int, computes, functions as _ops
 from repdl.tensors import values as host
@@ -25,10 +26,12 @@ __all__ = ["embedding_bag"]
 MODES = ("sum", "mean", "max")
 
 
-def _ascend(begins: Tensor, count: int) -> Tensor:
-    """Which of the conditions on the places where bags begin and end hold."""
-    first = begins[:1] == (0 if begins.shape[0] > 1 else count)
-    return torch.cat([first, begins[-1:] == count, begins.diff() >= 0])
+def _raise_unless_ascending(op: str, begins: list[int], count: int) -> None:
+    first, last = begins[0], begins[-1]
+    check(op, first == 0 or len(begins) == 1, lambda: f"offsets[0] is {first}, expected 0")
+    check(op, last == count, lambda: f"offsets[-1] is {last}, expected {count} (= the length of input)")
+    for i, (a, b) in enumerate(pairwise(begins)):
+        check(op, a <= b, lambda: f"offsets[{i}] is {a}, expected at most {b}, where the next bag begins")
 
 
 def _begins(op: str, offsets: Tensor, count: int, has_end: bool) -> Tensor:
@@ -39,16 +42,12 @@ def _begins(op: str, offsets: Tensor, count: int, has_end: bool) -> Tensor:
     begins = offsets.long()
     if not has_end:
         begins = torch.cat([begins, begins.new_full((1,), count)])
-    if assert_on_device(op, begins, lambda b: _ascend(b, count), "offsets do not ascend from 0 to the length of input"):
+    if assert_on_device(op, begins, lambda b: ascend(b, count), "offsets do not ascend from 0 to the length of input"):
         do_not_cache()
     elif is_readable(begins):
         do_not_cache()
-        values = begins.tolist()
-        first, last = values[0], values[-1]
-        check(op, first == 0 or len(values) == 1, lambda: f"offsets[0] is {first}, expected 0")
-        check(op, last == count, lambda: f"offsets[-1] is {last}, expected {count} (= the length of input)")
-        for i, (a, b) in enumerate(pairwise(values)):
-            check(op, a <= b, lambda: f"offsets[{i}] is {a}, expected at most {b}, where the next bag begins")
+        if not bool(ascend(begins, count).all()):
+            _raise_unless_ascending(op, begins.tolist(), count)
     return begins
 
 
@@ -149,40 +148,31 @@ def embedding_bag(
         check_range(op, -size <= padding < size, lambda: f"padding_idx is {padding}, expected {-size} to {size - 1}")
         padding %= size
     index = as_index(op, input, size, name="input").reshape(-1)
-    length, left = 0, False  # the longest bag, and whether only a device knows it
+    length, left, begins = 0, False, None  # the longest bag, and whether only a device knows it
     if input.dim() == 2:
         check(op, offsets is None, "offsets is given with a 2-D input, expected None: its rows are the bags")
         length = input.shape[1]
-        begins = torch.arange(input.shape[0] + 1, device=input.device) * length
+        if mode == "max" or length == 0:
+            begins = torch.arange(input.shape[0] + 1, device=input.device) * length
     else:
         check(op, offsets is not None, "offsets is None with a 1-D input, expected where its bags begin")
         begins = _begins(op, offsets, index.shape[0], include_last_offset)  # type: ignore[arg-type]
-        if mode == "max":
-            left = not host.is_on_host(begins)
-            length = index.shape[0] if left or begins.shape[0] == 1 else int(begins.diff().max())
     if most is not None:
         renorm(weight, index, most, norm, contract)
+    if mode != "max":
+        factors = None if per_sample_weights is None else per_sample_weights.reshape(-1)
+        options = length, padding, scale_grad_by_freq, mode == "mean", contract
+        return _ops.bag_sum(weight, index, begins, factors, *options)
+    assert begins is not None
     bags = begins.shape[0] - 1
-    if mode == "max":
-        if not (bags and length and weight.shape[1]):
-            return _ops.index_sum(weight[:0], index[:0], bags, contract)
-        if left:
-            return _largest_of_any(weight, index, begins, padding, contract)
-        return _largest(weight, index, begins, padding, length, contract)
-    places = torch.arange(index.shape[0], device=index.device)
-    bag = torch.searchsorted(begins, places, right=True) - 1
-    if padding >= 0:  # a bag of its own for what does not count, which is cut off again
-        bag = torch.where(index == padding, bags, bag)
-    rows = _ops.embedding(weight, index, padding, scale_grad_by_freq, contract)
-    storage, (terms, factors) = widened(rows, per_sample_weights)
-    if factors is not None:
-        terms = _ops.mul(terms, factors.reshape(-1, 1), contract)
-    total = _ops.index_sum(terms, bag, bags + 1, contract).narrow(0, 0, bags)
-    if mode == "mean":
-        count = torch.zeros(bags + 1, dtype=torch.int64, device=bag.device)
-        count = count.index_add(0, bag, torch.ones_like(bag))[:bags].clamp(min=1)
-        total = _ops.div(total, floating(count, total.dtype).unsqueeze(1), contract)
-    return narrowed(total, storage)
+    if input.dim() == 1:
+        left = not host.is_on_host(begins)
+        length = index.shape[0] if left or bags == 0 else int(begins.diff().max())
+    if not (bags and length and weight.shape[1]):
+        return _ops.index_sum(weight[:0], index[:0], bags, contract)
+    if left:
+        return _largest_of_any(weight, index, begins, padding, contract)
+    return _largest(weight, index, begins, padding, length, contract)
 
 
 @computes("embedding_bag")

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from repdl.contract import ContractLike
 from repdl.dtypes import Dtypes, rounding
-from repdl.errors import UnsupportedError, check, check_range, check_size
+from repdl.errors import UnsupportedError, check, check_least_dim, check_range, check_size
 from repdl.ops.common import (
     at_zero,
     constant,
@@ -25,7 +25,8 @@ from repdl.ops.common import (
 from repdl.ops.declare import public
 from repdl.ops.pointwise.elementwise import operands
 from repdl.ops.reduction.sum import check_dims
-from repdl.registry import FLOAT32_ON_CUDA, as_float, composite, computes, functions as _ops
+from repdl.registry import FLOAT32, FLOAT32_ON_CUDA, OPS, as_float, composite, computes, functions as _ops
+from repdl.registry.autograd import of_formula
 from repdl.tensors.layout import broadcast_shapes
 
 __all__ = ["cdist", "norm", "vector_norm"]
@@ -129,6 +130,50 @@ def norm(
     return to_requested_dtype(_ops.vector_norm(in_dtype("norm", input, dtype), number, dims, keepdim, contract), dtype)
 
 
+def _check_pairs(x1: Tensor, x2: Tensor, p: float) -> None:
+    op = "cdist"
+    check_least_dim(op, 2, x1=x1, x2=x2)
+    check_size(op, "x2.shape[-1]", x2.shape[-1], x1.shape[-1], "x1.shape[-1]")
+    broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
+    check_range(op, p in (1, 2), lambda: f"p is {p}, expected 1 or 2")
+
+
+def _fake_pairs(x1: Tensor, x2: Tensor) -> Tensor:
+    return x1.new_empty((*broadcast_shapes(x1.shape[:-2], x2.shape[:-2]), x1.shape[-2], x2.shape[-2]))
+
+
+def _pairs(x1: Tensor, x2: Tensor, p: float, contract: str) -> Tensor:
+    differences = _ops.sub(x1.unsqueeze(-2), x2.unsqueeze(-3), contract)
+    if p == _INF and x1.shape[-1] == 0:
+        return torch.zeros(differences.shape[:-1], dtype=x1.dtype, device=x1.device)
+    return _ops.vector_norm(differences, p, [differences.dim() - 1], False, contract)
+
+
+def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+    x1, x2, ctx.p, ctx.contract = inputs
+    ctx.save_for_backward(x1, x2)
+
+
+def _backward(ctx: Any, grad: Tensor) -> Any:
+    formula = OPS["cdist"].formula
+    assert formula is not None
+    return tuple(of_formula(formula, (*ctx.saved_tensors, ctx.p, ctx.contract), ctx.needs_input_grad, [grad]))
+
+
+composite(
+    "cdist",
+    "(Tensor x1, Tensor x2, float p, str contract) -> Tensor",
+    _pairs,
+    calls=("sub", *OPS["vector_norm"].calls),
+    check=_check_pairs,
+    fake=_fake_pairs,
+    setup_context=_setup_context,
+    backward=_backward,
+    dtypes=Dtypes(),
+    autocast=FLOAT32,
+    family="norm",
+)
+
 _MODES = ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist")
 
 
@@ -153,11 +198,10 @@ def cdist(
     broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
     pair = operands(op, x1, x2, divides=True)
     assert pair is not None
-    dtype, (first, second) = widened(*pair)
-    differences = _ops.sub(first.unsqueeze(-2), second.unsqueeze(-3), contract)
-    if number == _INF and x1.shape[-1] == 0:
-        return torch.zeros(differences.shape[:-1], dtype=dtype, device=x1.device)
-    return narrowed(_ops.vector_norm(differences, number, [differences.dim() - 1], False, contract), dtype)
+    if number in (1, 2):
+        return _ops.cdist(*pair, number, contract)
+    dtype, wide = widened(*pair)
+    return narrowed(_pairs(*wide, number, contract), dtype)
 
 
 @computes("norm")

@@ -192,16 +192,17 @@ def grid_sample(
             if weights is not None:
                 parts = _ops.mul(weights.unsqueeze(-1), parts.unsqueeze(-2), contract).flatten(2)
             weights = parts
-    terms = select(table, torch.where(exists, rows, batch * area), contract)  # (N, positions, neighbours, C)
+    at = torch.where(exists, rows, batch * area)  # (N, positions, neighbours)
     if weights is None:
-        output = terms.squeeze(2)
+        output = select(table, at.squeeze(2), contract)
         if is_derived(places):  # which is 0
             output = _ops.where(
                 torch.ones_like(output, dtype=torch.bool), output, places[..., :1].flatten(1, -2), contract
             )
     else:
-        terms = _ops.mul(terms, torch.where(exists, weights, 0).unsqueeze(3), contract)
-        output = _ops.sum(terms, [2], False, contract)
+        factors = torch.where(exists, weights, 0).reshape(-1)
+        sums = _ops.bag_sum(table, at.reshape(-1), None, factors, at.shape[2], -1, False, False, contract)
+        output = sums.view(batch, -1, channels)
     return narrowed(output.movedim(2, 1).reshape(batch, channels, *grid.shape[1:-1]), storage)
 
 

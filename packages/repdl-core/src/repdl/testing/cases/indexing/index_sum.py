@@ -39,7 +39,68 @@ def _added(n: int, width: int, size: int, alpha: float = 1.0, **kind: Any) -> tu
     return uniform(3, size, width, **kind), index(2, size, n), uniform(1, n, width, **kind), alpha
 
 
+def _bags(
+    bags: int, length: int, width: int, *, weighted: bool = False, padding: int = -1, mean: bool = False, **kind: Any
+) -> tuple[Any, ...]:
+    factors = uniform(3, bags * length, **kind) if weighted else None
+    return uniform(1, 20, width, **kind), index(2, 20, bags * length), None, factors, length, padding, False, mean
+
+
+def _uneven(begins: list[int], weighted: bool, padding: int, mean: bool) -> tuple[Any, ...]:
+    factors = uniform(3, begins[-1]) if weighted else None
+    return uniform(1, 20, 5), index(2, 20, begins[-1]), torch.tensor(begins), factors, 0, padding, False, mean
+
+
 CASES = [
+    *(
+        Case(
+            "bag_sum",
+            f"terms_{n}",
+            lambda n=n: _bags(3, n, 5, weighted=n % 2 == 1),
+            dtypes=DOUBLE if n in (17, 65) else (),
+        )
+        for n in (1, 2, 16, 17, 64, 65, 66, 1100, 1101)
+    ),
+    *(Case("bag_sum", f"width_{d}", lambda d=d: _bags(40, 4, d, weighted=True)) for d in (1, 15, 16, 33)),
+    *(
+        Case(
+            "bag_sum",
+            f"uneven{'_weighted' * weighted}{'_mean' * mean}",
+            lambda weighted=weighted, mean=mean: _uneven([0, 3, 3, 70, 77], weighted, 4, mean),
+            dtypes=EVERY,
+        )
+        for weighted in (False, True)
+        for mean in (False, True)
+    ),
+    Case("bag_sum", "mean", lambda: _bags(9, 7, 5, mean=True), dtypes=EVERY),
+    Case("bag_sum", "padding", lambda: _bags(9, 7, 5, padding=3, weighted=True), dtypes=EVERY),
+    Case("bag_sum", "special", lambda: _bags(60, 3, 5, weighted=True, special=True), dtypes=EVERY),
+    Case("bag_sum", "subnormal", lambda: _bags(9, 7, 5, weighted=True, scale=2.0**-70), dtypes=DOUBLE),
+    Case(
+        "bag_sum",
+        "negative_zeros",
+        lambda: (torch.full((5, 3), -0.0), torch.arange(4), None, None, 1, -1, False, False),
+    ),
+    Case(
+        "bag_sum",
+        "strided",
+        lambda: (uniform(1, 10, 20).t(), index(2, 20, 24)[::2], None, uniform(3, 24)[::2], 4, -1, False, False),
+    ),
+    Case("bag_sum", "no_bags", lambda: _bags(0, 3, 5)),
+    Case(
+        "bag_sum",
+        "empty_bags",
+        lambda: (
+            uniform(1, 4, 3),
+            torch.zeros(0, dtype=torch.int64),
+            torch.zeros(3, dtype=torch.int64),
+            None,
+            0,
+            -1,
+            False,
+            True,
+        ),
+    ),
     *(
         Case("index_sum", f"terms_{n}", lambda n=n: _one_row(n, 3), dtypes=DOUBLE if n in (65, 1025) else ())
         for n in (1, 2, 63, 64, 65, 255, 257, 1023, 1024, 1025, 2049, 3100)
