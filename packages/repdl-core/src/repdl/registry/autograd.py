@@ -20,6 +20,7 @@ from repdl.dynamo import skip_dynamo
 from repdl.errors import UnsupportedError
 from repdl.registry.backend import BACKENDS
 from repdl.registry.derivative import SharedDerivative, UnusualError, is_executed
+from repdl.registry.op import OPS
 from repdl.settings.generation import GENERATION
 
 Function = Callable[..., Any]
@@ -173,10 +174,32 @@ def of_formula(
         outputs = formula(*given)
     outputs = outputs if isinstance(outputs, tuple) else (outputs,)
     pairs = [(output, grad) for output, grad in zip(outputs, grads) if output.requires_grad and grad is not None]
+    if not pairs:  # constants
+        return [None] * len(args)
     outputs, grads = zip(*pairs)
     inputs = [value for value, is_wanted in zip(given, wanted) if is_wanted]
     found = iter(torch.autograd.grad(outputs, inputs, grads, create_graph=again, allow_unused=True))
     return [next(found) if is_wanted else None for is_wanted in wanted]
+
+
+def derivative_of_formula(name: str) -> tuple[Function, Function]:
+    """`setup_context` and `backward` of an op with a formula: the derivative of that, which is computed again."""
+
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.tensors = [i for i, value in enumerate(inputs) if isinstance(value, torch.Tensor)]
+        ctx.others = [None if isinstance(value, torch.Tensor) else value for value in inputs]
+        ctx.save_for_backward(*(inputs[i] for i in ctx.tensors))
+        if isinstance(output, tuple):  # a gradient of zeros would be a term of sums
+            ctx.set_materialize_grads(False)
+
+    def backward(ctx: Any, *grads: torch.Tensor | None) -> Any:
+        args, formula = list(ctx.others), OPS[name].formula
+        assert formula is not None
+        for i, tensor in zip(ctx.tensors, ctx.saved_tensors):
+            args[i] = tensor
+        return tuple(of_formula(formula, args, ctx.needs_input_grad, grads))
+
+    return setup_context, backward
 
 
 def batching_rule(overload: Any) -> Function:

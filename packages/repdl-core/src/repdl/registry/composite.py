@@ -9,6 +9,7 @@ from repdl.callcache import ValueRange, cache_calls
 from repdl.dtypes import Dtypes, PrecisionRules
 from repdl.dynamo import skip_dynamo
 from repdl.registry import autocast as autocasts
+from repdl.registry.autograd import derivative_of_formula
 from repdl.registry.define import define, register_function
 from repdl.registry.named import Gradients, by_name
 from repdl.registry.op import OPS, IsSlope, Op
@@ -44,16 +45,18 @@ def composite(
 
     Args:
         calls: the names of the ops that the formula calls, beside `cast`.
-        fake, and gradients or setup_context and backward: of a formula whose derivative has an order of its own, which
-            autograd would not give it, a sum over all steps, say: as of `define`. So is `check_values`, which only
-            such a formula has.
+        fake: as of `define`, of a formula that a backend may have a kernel for, or whose derivative is another. So is
+            `check_values`, which only such a formula has.
+        gradients, or setup_context and backward: as of `define`, of a formula whose derivative has an order of its own,
+            which autograd would not give it, a sum over all steps, say.
         The others: as of `define`.
 
     Raises:
         NameTakenError: if another project has an op or a family of that name.
     """
-    if gradients is not None or backward is not None:
-        assert fake is not None
+    if fake is not None:
+        if gradients is None and backward is None:
+            setup_context, backward = derivative_of_formula(name)
         return define(
             *(name, schema),
             check=check,

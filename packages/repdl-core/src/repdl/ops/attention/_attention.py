@@ -14,7 +14,7 @@ from repdl.dtypes import FLOATS_16_BIT, Dtypes
 from repdl.errors import check, check_dim, check_size
 from repdl.ops.common import constant, sum_to
 from repdl.ops.declare import POSITION, check_place, check_position, check_probability
-from repdl.registry import OPS, define, functions as _ops
+from repdl.registry import OPS, composite, define, functions as _ops
 from repdl.registry.autograd import of_formula
 
 _FEW = 8  # rows against which a product reads a matrix in place, so that nothing is gained by packing it
@@ -143,13 +143,6 @@ def _formula(query: Tensor, key: Tensor, value: Tensor, *given: Any) -> Tensor:
     return _ops.matmul(weights, value, False, False, options.contract)
 
 
-def _whole(op: str) -> Callable[..., Any]:
-    """The formula of an op, for 16-bit storage too."""
-    formula = OPS[op].formula
-    assert formula is not None
-    return formula
-
-
 _TENSORS, _BIAS, _FACTOR = 7, 3, 6
 """How many tensors the ops have, before the options, and which are these."""
 
@@ -163,7 +156,9 @@ def _backward(ctx: Any, grad: Tensor) -> Any:
     tensors, options = ctx.saved_tensors, (ctx.dropout_p, ctx.is_causal, ctx.length, ctx.contract)
     wanted = ctx.needs_input_grad
     if wanted[_FACTOR]:  # of the weights all at once
-        return tuple(of_formula(_whole("attention"), (*tensors, *options), wanted, [grad]))
+        formula = OPS["attention"].formula
+        assert formula is not None
+        return tuple(of_formula(formula, (*tensors, *options), wanted, [grad]))
     grads: list[Any] = [None] * len(wanted)
     if any(wanted[:_BIAS]):
         grads[:_BIAS] = _ops.attention_backward(grad, *tensors, *options)  # type: ignore[call-arg]
@@ -243,27 +238,15 @@ def _formula_backward(
     )
 
 
-def _twice(op: str) -> Callable[..., Any]:
-    """The derivative of the derivative `op`."""
-
-    def derive(ctx: Any, *cotangents: Tensor) -> Any:
-        args = *ctx.saved_tensors, ctx.dropout_p, ctx.is_causal, ctx.length, ctx.contract
-        return tuple(of_formula(_whole(op), args, ctx.needs_input_grad, cotangents))
-
-    return derive
-
-
-attention_backward: Callable[..., tuple[Tensor, Tensor, Tensor]] = define(
+attention_backward: Callable[..., tuple[Tensor, Tensor, Tensor]] = composite(
     "attention_backward",
     f"(Tensor grad, Tensor query, Tensor key, Tensor value, {_OPTIONS} -> (Tensor, Tensor, Tensor)",
+    _formula_backward,
     check=_check_backward,
     check_values=lambda grad, *args: _check_values(*args),
     fake=lambda grad, query, key, value, *_: tuple(t.new_empty(t.shape) for t in (query, key, value)),
-    setup_context=_setup_context,
-    backward=_twice("attention_backward"),
     dtypes=_DTYPES,
     host=(POSITION,),
-    formula=_formula_backward,
     calls=(*_CALLS, "softmax_backward"),
     family="attention",
 )
@@ -278,17 +261,15 @@ def _formula_backward_bias(grad: Tensor, query: Tensor, key: Tensor, value: Tens
     return _gradients(grad, _ops.matmul(query, key, False, True, given[-1]), value, _Options(*given))[1]
 
 
-attention_backward_bias: Callable[..., Tensor] = define(
+attention_backward_bias: Callable[..., Tensor] = composite(
     "attention_backward_bias",
     f"(Tensor grad, Tensor query, Tensor key, Tensor value, {_OPTIONS} -> Tensor",
+    _formula_backward_bias,
     check=_check_backward_bias,
     check_values=lambda grad, *args: _check_values(*args),
     fake=lambda grad, query, key, *options: query.new_empty(_scores(query, key, options[-2])),
-    setup_context=_setup_context,
-    backward=_twice("attention_backward_bias"),
     dtypes=_DTYPES,
     host=(POSITION,),
-    formula=_formula_backward_bias,
     calls=(*_CALLS, "softmax_backward"),
     family="attention",
 )

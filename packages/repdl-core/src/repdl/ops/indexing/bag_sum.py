@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
@@ -11,8 +9,7 @@ from repdl.callcache import ValueRange
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_dim, check_dtype, check_least, check_range, check_size
 from repdl.ops.common import check_index, floating, narrowed, widened
-from repdl.registry import OPS, composite, functions as _ops
-from repdl.registry.autograd import of_formula
+from repdl.registry import composite, functions as _ops
 
 _OP = "bag_sum"
 
@@ -88,17 +85,6 @@ def _formula(
     return narrowed(total, storage)
 
 
-def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-    weight, index, begins, factors, *ctx.options = inputs
-    ctx.save_for_backward(weight, index, begins, factors)
-
-
-def _backward(ctx: Any, grad: Tensor) -> Any:
-    formula = OPS[_OP].formula
-    assert formula is not None
-    return tuple(of_formula(formula, (*ctx.saved_tensors, *ctx.options), ctx.needs_input_grad, [grad]))
-
-
 composite(
     _OP,
     "(Tensor weight, Tensor index, Tensor? begins, Tensor? factors, int length, int padding_idx, "
@@ -108,8 +94,6 @@ composite(
     check=_check,
     check_values=_check_values,
     fake=_fake,
-    setup_context=_setup_context,
-    backward=_backward,
     is_slope=lambda padding_idx, scale_grad_by_freq: padding_idx < 0 and not scale_grad_by_freq,
     dtypes=Dtypes(integers=("index", "begins"), keeps_16_bit=True),
     family="index_sum",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,8 +12,7 @@ from repdl.dtypes import Dtypes
 from repdl.errors import ArgumentError, check, check_dtype, check_least_dim, check_range
 from repdl.ops.declare import public
 from repdl.ops.reduction.amax import amax
-from repdl.registry import OPS, autocast, composite, computes, functions as _ops
-from repdl.registry.autograd import of_formula
+from repdl.registry import FLOAT32_ON_CPU, autocast, composite, computes, functions as _ops
 
 __all__ = ["qr"]
 
@@ -38,19 +36,6 @@ def _formula(a: Tensor, columns: int, contract: str) -> tuple[Tensor, Tensor]:
     return product(vectors, columns, a, contract) if columns else a[..., :0], r
 
 
-def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-    a, ctx.columns, ctx.contract = inputs
-    ctx.save_for_backward(a)
-    ctx.set_materialize_grads(False)  # a zero gradient of Q would be a term of every sum
-
-
-def _backward(ctx: Any, *grads: Tensor | None) -> Any:
-    args = *ctx.saved_tensors, ctx.columns, ctx.contract
-    formula = OPS["qr"].formula
-    assert formula is not None
-    return tuple(of_formula(formula, args, ctx.needs_input_grad, grads))
-
-
 _op: Callable[..., tuple[Tensor, Tensor]] = composite(
     "qr",
     "(Tensor A, int columns, str contract) -> (Tensor Q, Tensor R)",
@@ -58,9 +43,8 @@ _op: Callable[..., tuple[Tensor, Tensor]] = composite(
     calls=("add", "amax", "div", "matmul", "mul", "neg", "sqrt", "sub", "sum"),
     check=_check,
     fake=_fake,
-    setup_context=_setup_context,
-    backward=_backward,
     dtypes=Dtypes(),
+    autocast=FLOAT32_ON_CPU,
 )
 
 

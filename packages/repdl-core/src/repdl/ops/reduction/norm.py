@@ -26,7 +26,6 @@ from repdl.ops.declare import public
 from repdl.ops.pointwise.elementwise import operands
 from repdl.ops.reduction.sum import check_dims
 from repdl.registry import FLOAT32, FLOAT32_ON_CUDA, OPS, as_float, composite, computes, functions as _ops
-from repdl.registry.autograd import of_formula
 from repdl.tensors.layout import broadcast_shapes
 
 __all__ = ["cdist", "norm", "vector_norm"]
@@ -149,17 +148,6 @@ def _pairs(x1: Tensor, x2: Tensor, p: float, contract: str) -> Tensor:
     return _ops.vector_norm(differences, p, [differences.dim() - 1], False, contract)
 
 
-def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-    x1, x2, ctx.p, ctx.contract = inputs
-    ctx.save_for_backward(x1, x2)
-
-
-def _backward(ctx: Any, grad: Tensor) -> Any:
-    formula = OPS["cdist"].formula
-    assert formula is not None
-    return tuple(of_formula(formula, (*ctx.saved_tensors, ctx.p, ctx.contract), ctx.needs_input_grad, [grad]))
-
-
 composite(
     "cdist",
     "(Tensor x1, Tensor x2, float p, str contract) -> Tensor",
@@ -167,8 +155,6 @@ composite(
     calls=("sub", *OPS["vector_norm"].calls),
     check=_check_pairs,
     fake=_fake_pairs,
-    setup_context=_setup_context,
-    backward=_backward,
     dtypes=Dtypes(),
     autocast=FLOAT32,
     family="norm",

@@ -31,8 +31,7 @@ from repdl.ops.rnn._steps import (
     weight_gradients,
 )
 from repdl.ops.rnn.cell import gru_gradients, lstm_gradients
-from repdl.registry import LOWER, OPS, composite, functions as _ops
-from repdl.registry.autograd import of_formula
+from repdl.registry import LOWER, composite, functions as _ops
 
 __all__: list[str] = []
 
@@ -260,18 +259,6 @@ def _fake_lstm_backward(
     return tuple(grad.new_empty(s) for s in (gates.shape, hidden.shape, cell.shape, grad.shape, projected))
 
 
-def _setup_lstm_backward(ctx: Any, inputs: Any, output: Any) -> None:
-    *tensors, ctx.sizes, ctx.reverse, ctx.contract = inputs
-    ctx.save_for_backward(*tensors)
-
-
-def _backward_lstm_backward(ctx: Any, *cotangents: Tensor) -> Any:
-    formula = OPS["lstm_layer_backward"].formula
-    assert formula is not None
-    args = *ctx.saved_tensors, ctx.sizes, ctx.reverse, ctx.contract
-    return tuple(of_formula(formula, args, ctx.needs_input_grad, cotangents))
-
-
 lstm_layer_backward: Callable[..., tuple[Tensor, ...]] = composite(
     "lstm_layer_backward",
     "(Tensor grad, Tensor grad_hidden, Tensor grad_cell, Tensor hidden, Tensor cell, Tensor weight, "
@@ -281,8 +268,6 @@ lstm_layer_backward: Callable[..., tuple[Tensor, ...]] = composite(
     calls=("add", "lstm_gates_backward", "matmul"),
     check=_check_lstm_backward,
     fake=_fake_lstm_backward,
-    setup_context=_setup_lstm_backward,
-    backward=_backward_lstm_backward,
     dtypes=Dtypes(keeps_16_bit=True),
     family="recurrent",
 )

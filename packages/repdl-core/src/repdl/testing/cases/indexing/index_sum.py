@@ -7,7 +7,12 @@ from typing import Any
 import torch
 
 from repdl.testing.cases import DOUBLE, EVERY, Case
-from repdl.testing.inputs import index, uniform
+from repdl.testing.inputs import floats, index, uniform
+
+_EQUALS = floats(0, 1 << 31, 1 << 31, 0, 0x7FC00001, 0xFFC00000, 0xFFC00000, 0x7FC00001, 1 << 31, 0, 0, 1 << 31).view(
+    6, 2
+)
+"""Zeros of both signs and two kinds of NaN."""
 
 
 def _sum(n: int, width: int, size: int, **kind: Any) -> tuple[Any, ...]:
@@ -86,6 +91,7 @@ CASES = [
         "strided",
         lambda: (uniform(1, 10, 20).t(), index(2, 20, 24)[::2], None, uniform(3, 24)[::2], 4, -1, False, False),
     ),
+    Case("index_amax", "first_of_equal", lambda: (_EQUALS, torch.tensor([0, 0, 2, 2, 1, 1]), 3), dtypes=DOUBLE),
     Case("bag_sum", "no_bags", lambda: _bags(0, 3, 5)),
     Case(
         "bag_sum",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from repdl.testing.cases import DOUBLE, EVERY, Case
-from repdl.testing.inputs import uniform
+from repdl.testing.inputs import floats, uniform
 
 CASES = [
     *(
@@ -21,5 +21,7 @@ CASES = [
     Case("prod", "empty", lambda: (uniform(6, 0, 3),), dtypes=EVERY),
     # From left to right it would overflow before the small ones come.
     Case("prod", "by_the_tree", lambda: (torch.tensor([2.0**100, 2.0**-100, 2.0**100, 2.0**-90, 3.0]),)),
+    Case("prod", "not_a_number", lambda: (torch.cat([torch.tensor([[torch.inf, 0.0]]), floats(0xFFC00001, 0x3F800000)[None]]),), dtypes=DOUBLE),
+    Case("prod", "not_a_number_alone", lambda: (floats(0xFFC00001, 0x7FC00002)[:, None],), dtypes=DOUBLE),
     Case("prod", "negative_zero", lambda: (torch.tensor([[-0.0, 1.0, 1.0], [-0.0, -1.0, 1.0]]),)),
-]
+]  # fmt: skip
