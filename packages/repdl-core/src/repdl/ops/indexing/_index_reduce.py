@@ -93,6 +93,8 @@ composite(
     _prod,
     calls=("embedding", "mul", "where"),
     check=check_rows,
+    check_values=check_index,
+    fake=lambda values, size: values.new_empty((size, values.shape[1])),
     dtypes=Dtypes(integers=("index",)),
     family="index_sum",
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -63,20 +63,31 @@ def index_add(
     dim, at, terms = _slices(op, input, dim, index, source)
     if is_whole(input.dtype):
         return torch.index_add(input, dim, at, source, alpha=alpha)
-    table, terms = at_least_1d(input).movedim(dim, 0), terms.movedim(dim, 0)
+    factor = as_float(op, "alpha", alpha)
+    return _by_rows(lambda table, rows: added(table, at, rows, factor, contract), input, dim, terms)
+
+
+def _by_rows(function: Callable[[Tensor, Tensor], Tensor], input: Tensor, dim: int, terms: Tensor) -> Tensor:
+    """A function of slices along `dim` as rows of matrices."""
+    table, slices = at_least_1d(input).movedim(dim, 0), terms.movedim(dim, 0)
     columns = math.prod(table.shape[1:])
-    output = added(
-        table.reshape(table.shape[0], columns),
-        at,
-        terms.reshape(terms.shape[0], columns),
-        as_float(op, "alpha", alpha),
-        contract,
-    )
+    output = function(table.reshape(table.shape[0], columns), slices.reshape(slices.shape[0], columns))
     return output.view(table.shape).movedim(0, dim).contiguous().view(input.shape)
 
 
+def _index_of_slices(to: Tensor, dim: int, index: Tensor) -> Tensor | None:
+    """The index along `dim` alone, if it is repeated along every other dimension, as `expand` does: whole slices."""
+    for d, (n, stride) in enumerate(zip(index.shape, index.stride())):
+        if d != dim and (n != to.shape[d] or (n > 1 and stride != 0)):
+            return None
+    return index[tuple(slice(None) if d == dim else 0 for d in range(index.dim()))]
+
+
 def _terms(op: str, input: Tensor, dim: int, index: Tensor, src: Tensor) -> tuple[int, Tensor, Tensor]:
-    """`dim`, the index as it is checked, and the elements of `src` that it has, all at least 1-D."""
+    """`dim`, the index as it is checked, and the elements of `src` that it has, all at least 1-D.
+
+    Of whole slices of a tensor of floats the index is that along `dim`.
+    """
     dim = normalize_dim(op, dim, input.dim())
     _check_pair(op, input, "src", src)
     to, at, terms = at_least_1d(input), at_least_1d(index), at_least_1d(src)
@@ -84,7 +95,10 @@ def _terms(op: str, input: Tensor, dim: int, index: Tensor, src: Tensor) -> tupl
         return dim, at.new_zeros(0).long(), terms.new_zeros(0)
     check_places(op, at, dim, input=to)
     check_places(op, at, -1, src=terms)
-    return dim, as_index(op, at, to.shape[dim]), terms[tuple(slice(n) for n in at.shape)]
+    terms, of_slices = terms[tuple(slice(n) for n in at.shape)], _index_of_slices(to, dim, at)
+    if of_slices is not None and not is_whole(input.dtype):
+        at = of_slices
+    return dim, as_index(op, at, to.shape[dim]), terms
 
 
 @public("index_sum")
@@ -108,7 +122,9 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor, *, contract
         return input.clone()
     if is_whole(input.dtype):
         return torch.scatter_add(at_least_1d(input), dim, at, terms).view(input.shape)
-    place = places(at, dim, at_least_1d(input).shape).reshape(-1)
+    if at.dim() == 1:
+        return _by_rows(lambda table, rows: added(table, at, rows, 1.0, contract), input, dim, terms)
+    place = places(at, dim, input.shape).reshape(-1)
     return added(input.reshape(-1, 1), place, terms.reshape(-1, 1), 1.0, contract).view(input.shape)
 
 
@@ -144,6 +160,8 @@ def scatter_reduce(
     if is_whole(input.dtype):
         output = torch.scatter_reduce(to, dim, at, terms, reduce, include_self=include_self)
         return output.view(input.shape)
+    if at.dim() == 1:
+        return _by_rows(lambda table, rows: reduced(table, at, rows, reduce, include_self, contract), input, dim, terms)
     place = places(at, dim, to.shape).reshape(-1)
     return reduced(input.reshape(-1, 1), place, terms.reshape(-1, 1), reduce, include_self, contract).view(input.shape)
 
@@ -181,11 +199,7 @@ def index_reduce(
         to = at_least_1d(input)
         place = at.view([-1 if d == dim else 1 for d in range(to.dim())]).expand(terms.shape)
         return torch.scatter_reduce(to, dim, place, terms, reduce, include_self=include_self).view(input.shape)
-    table, slices = at_least_1d(input).movedim(dim, 0), terms.movedim(dim, 0)
-    columns = math.prod(table.shape[1:])
-    rows = slices.reshape(slices.shape[0], columns)
-    output = reduced(table.reshape(table.shape[0], columns), at, rows, reduce, include_self, contract)
-    return output.view(table.shape).movedim(0, dim).contiguous().view(input.shape)
+    return _by_rows(lambda table, rows: reduced(table, at, rows, reduce, include_self, contract), input, dim, terms)
 
 
 @computes("index_put", "_unsafe_index_put", integers=True)
