@@ -396,6 +396,63 @@ def order_work(n: int = 1024) -> Iterator[Work]:
         yield Work(f"{name} ({n}, {n})", (lambda c=call: c(torch),), lambda c=call: c(ops), 0.0)
 
 
+def linalg_work() -> Iterator[Work]:
+    """Factorizations, and what is solved by them."""
+    linalg = torch.linalg
+    for n in (64, 256, 1024):
+        a, b = rand(n, n), rand(n, n)
+        positive = a @ a.T / n + torch.eye(n)
+        lower = positive.tril()
+        pairs: dict[str, tuple[Call, Call]] = {
+            "cholesky": (lambda a=positive: linalg.cholesky(a), lambda a=positive: ops.cholesky(a)),
+            "lu_factor": (lambda a=a: linalg.lu_factor(a), lambda a=a: ops.lu_factor(a)),
+            "qr": (lambda a=a: linalg.qr(a), lambda a=a: ops.qr(a)),
+            "solve": (lambda a=a, b=b: linalg.solve(a, b), lambda a=a, b=b: ops.solve(a, b)),
+            "solve_triangular": (
+                lambda a=lower, b=b: linalg.solve_triangular(a, b, upper=False),
+                lambda a=lower, b=b: ops.solve_triangular(a, b, upper=False),
+            ),
+        }
+        for name, (torchs, ours) in pairs.items():
+            yield Work(f"{name} {n}", (torchs,), ours, 0.0)
+
+
+def rows_work() -> Iterator[Work]:
+    """Rows of tables, picked and reduced, and distances of rows."""
+    table, source, index = rand(4096, 64), rand(1 << 16, 64), torch.randint(0, 4096, (1 << 16,))
+    bags, points, weight = index.view(-1, 16), rand(512, 64), rand(1000, 64)
+    bags, image, grid = bags % 1000, rand(8, 32, 64, 64), rand(8, 64, 64, 2) * 2
+    for reduce in ("sum", "mean", "amax", "prod"):
+        yield Work(
+            f"scatter_reduce {reduce} of rows",
+            (lambda r=reduce: table.scatter_reduce(0, index[:, None].expand(-1, 64), source, r),),
+            lambda r=reduce: ops.scatter_reduce(table, 0, index[:, None].expand(-1, 64), source, r),
+            0.0,
+        )
+    for mode in ("sum", "mean", "max"):
+        yield Work(
+            f"embedding_bag {mode}",
+            (lambda m=mode: F.embedding_bag(bags, weight, mode=m),),
+            lambda m=mode: ops.embedding_bag(bags, weight, mode=m),
+            0.0,
+        )
+    for p in (2.0, 1.0):
+        yield Work(
+            f"cdist p={p:.0f} (512, 64)",
+            (lambda p=p: torch.cdist(points, points, p),),
+            lambda p=p: ops.cdist(points, points, p),
+            0.0,
+        )
+    for mode in ("bilinear", "nearest"):
+        yield Work(
+            f"grid_sample {mode} (8, 32, 64, 64)",
+            (lambda m=mode: F.grid_sample(image, grid, m, align_corners=False),),
+            lambda m=mode: ops.grid_sample(image, grid, m, align_corners=False),
+            0.0,
+        )
+    yield Work("prod (65536, 64)", (lambda: source.prod(1),), lambda: ops.prod(source, 1), 0.0)
+
+
 def loss_work(n: int = 20) -> Iterator[Work]:
     """Of 2**n elements."""
     x, y = rand(1 << n) * 4, rand(1 << n).add(0.5)
@@ -420,5 +477,5 @@ def overhead_work() -> Iterator[Work]:
 GROUPS = {
     "mm": mm_work, "conv": conv_work, "reduction": reduction_work, "normalisation": normalisation_work,
     "attention": attention_work, "elementwise": elementwise_work, "optimizer": optimizer_work, "random": random_work, "windows": window_work, "indices": index_work,
-    "order": order_work, "losses": loss_work, "overhead": overhead_work,
+    "order": order_work, "losses": loss_work, "linalg": linalg_work, "rows": rows_work, "overhead": overhead_work,
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Mistakes in factorizations, distances and sums of rows, and what catches each (kernel_bugs.py)."""
+"""Mistakes in factorizations, and in what reduces and sorts rows, and what catches each (kernel_bugs.py)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from bug import Bug
 MATRICES = "test_matrices.py"
 CDIST = "test_parity.py -k TestCpu and cdist"
 BAGS = "test_parity.py -k TestCpu and bag_sum"
+PRODUCTS = "test_parity.py -k TestCpu and index_prod"
+SORT = "test_parity.py -k TestCpu and sort_"
 
 LINALG_BUGS = {
     "growing_products_split": Bug("linalg/growing_products.hpp", {"fma(x, y[v], sum[r][v])": "x * y[v] + sum[r][v]"}, "linalg", MATRICES),
@@ -50,6 +52,18 @@ LINALG_BUGS = {
     "prod_of_one_is_canonical": Bug("reduce/prod.cpp", {"out[r] = x[0];": "out[r] = canonical(x[0]);"}, "prod"),
     "prod_of_another_nan": Bug("reduce/prod.cpp", {"canonical(here[0])": "here[0]"}, "prod"),
     "prod_halves": Bug("reduce/prod.cpp", {"mul(x[2 * i], x[2 * i + 1])": "mul(x[i], x[n / 2 + i])"}, "prod"),
+    "sort_zeros_differ": Bug("reduce/sort.cpp", {"bits < 0 ? -size : size;": "bits < 0 ? ~size : size;"}, "sort", SORT),
+    "sort_nan_is_a_number": Bug("reduce/sort.cpp", {"x != x ? most : bits": "bits"}, "sort", SORT),
+    "sort_last_of_equals": Bug("reduce/sort.cpp", {": index < other.index;": ": index > other.index;"}, "sort", SORT),
+    "sort_chosen_last_of_equals": Bug("reduce/sort.cpp", {"if (keys[i] >= chosen[count - 1].key) continue;": "if (keys[i] > chosen[count - 1].key) continue;"}, "sort", SORT),
+    "sort_chosen_before_equals": Bug("reduce/sort.cpp", {"keys[i] < chosen[at - 1].key": "keys[i] <= chosen[at - 1].key"}, "sort", SORT),
+    "sort_block_is_left_out": Bug("reduce/sort.cpp", {"if (least >= chosen[count - 1].key) continue;": "if (least >= chosen[0].key) continue;"}, "sort", SORT),
+    "sort_index_of_the_block": Bug("reduce/sort.cpp", {"static_cast<std::uint32_t>(first + i)": "static_cast<std::uint32_t>(i)"}, "sort", SORT),
+    "sort_up_always": Bug("reduce/sort.cpp", {"descending ? ~key : key": "descending ? key : key"}, "sort", SORT),
+    "sort_part_is_not_apart": Bug("reduce/sort.cpp", {"if (first > 0) std::nth_element": "if (first < 0) std::nth_element"}, "sort", SORT),
+    "index_prod_of_none": Bug("reduce/index_prod.cpp", {"std::fill(to, to + width, T(1));": "std::fill(to, to + width, T(0));"}, "index_sum", PRODUCTS),
+    "index_prod_of_another_nan": Bug("reduce/index_prod.cpp", {"to[c] = canonical(to[c]);": "to[c] = to[c];"}, "index_sum", PRODUCTS),
+    "terms_of_rows_not_stable": Bug("reduce/terms_of_rows.hpp", {"for (std::int64_t i = 0; i < count; ++i) put(first + i, to[i]);": "for (std::int64_t i = 0; i < count; ++i) put(first + i, to[count - 1 - i]);"}, "index_sum"),
     "index_amax_last_of_equals": Bug("reduce/index_amax.cpp", {"(x > known)": "(x >= known)"}, "index_sum", "test_parity.py -k TestCpu and index_amax"),
     "index_amax_nan_is_small": Bug("reduce/index_amax.cpp", {"(x > known) | ((x != x) & (known == known))": "(x > known)"}, "index_sum", "test_parity.py -k TestCpu and index_amax"),
     "index_amax_last_nan": Bug("reduce/index_amax.cpp", {"((x != x) & (known == known))": "(x != x)"}, "index_sum", "test_parity.py -k TestCpu and index_amax"),

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from repdl.callcache import do_not_cache
 from repdl.dtypes import ALL
 from repdl.ops.common.sort_key import INFINITY, bits_and_most
 from repdl.tensors.values import is_numpys
@@ -29,6 +30,7 @@ def can_pack(tensor: Tensor, dim: int) -> bool:
 def packed(tensor: Tensor, dim: int, *, descending: bool = False, nan_is_least: bool = False) -> Integers:
     """Integers in the order of the elements, or in its reverse; of equal ones, both zeros among them, the first is the
     smallest. NaN is the largest element, or the least."""
+    do_not_cache()
     if tensor.dtype in ALL:
         bits, most = bits_and_most(tensor)
         key = bits.numpy().astype(np.int64)

@@ -8,27 +8,98 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from repdl.contract import ContractLike
-from repdl.errors import check, check_range
-from repdl.ops.common import OfAllOrOverDim, as_numpy, can_pack, normalize_dim, ordered_places, sort_key
+from repdl.contract import ANY_CONTRACT, ContractLike
+from repdl.dtypes import ALL, Dtypes
+from repdl.errors import check, check_least_dim, check_range
+from repdl.ops.common import (
+    OfAllOrOverDim,
+    as_numpy,
+    can_pack,
+    gather_words,
+    normalize_dim,
+    ordered_places,
+    places,
+    sort_key,
+)
 from repdl.ops.declare import public, variants
 from repdl.ops.indexing.gather import at_least_1d, gather
-from repdl.registry import as_int, computes
+from repdl.registry import as_int, computes, define, functions as _ops
 
 __all__ = ["argsort", "kthvalue", "median", "msort", "nanmedian", "sort", "topk"]
 
 
-def _sorted(input: Tensor, dim: int, descending: bool, first: int = 0, count: int | None = None) -> Tensor:
-    """The indices along `dim`: equal elements keep their order, NaN is larger than everything. `count` from `first` on,
-    or all."""
-    number = input.shape[dim] if count is None else count
-    if can_pack(input, dim):
-        return ordered_places(input, dim, descending, first, number)
-    return torch.sort(sort_key(input), dim=dim, descending=descending, stable=True).indices.narrow(dim, first, number)
+_FEW, _MANY, _LARGE = 16, 64, 1 << 11
+"""Of more than _LARGE elements NumPy is faster than the kernel, where rows of more than _FEW elements are sorted, or
+more than the first _MANY are wanted."""
+
+
+def _check(op: str, input: Tensor, first: int, count: int) -> None:
+    check_least_dim(op, 1, input=input)
+    size = input.shape[-1]
+    check_range(op, size < 1 << 32, lambda: f"input.shape[-1] is {size}, expected less than 2**32")
+    check_range(
+        op,
+        0 <= first <= first + count <= size,
+        lambda: f"first is {first} and count {count}, expected a part of input.shape[-1] = {size}",
+    )
+
+
+def _fake(input: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    shape = (*input.shape[:-1], count)
+    return input.new_empty(shape), input.new_empty(shape, dtype=torch.int64)
+
+
+def _formula(input: Tensor, descending: bool, first: int, count: int) -> tuple[Tensor, Tensor]:
+    indices = (
+        torch.sort(sort_key(input), dim=-1, descending=descending, stable=True)
+        .indices.narrow(-1, first, count)
+        .contiguous()
+    )
+    return gather_words(input, -1, indices), indices
+
+
+def _to_input(g: Tensor, indices: Tensor, input_shape: torch.Size) -> Tensor:
+    return _ops.index_sum(
+        g.reshape(-1, 1), places(indices, indices.dim() - 1, input_shape).reshape(-1), input_shape.numel(), ANY_CONTRACT
+    ).view(input_shape)
+
+
+define(
+    "sort",
+    "(Tensor input, bool descending, int first, int count) -> (Tensor values, Tensor indices)",
+    check=_check,
+    fake=_fake,
+    gradients={"input": _to_input},
+    dtypes=Dtypes(outputs=("input", ""), keeps_16_bit=True),
+    formula=_formula,
+    family="max",
+)
+
+
+def _sorted(
+    input: Tensor, dim: int, descending: bool, first: int = 0, count: int | None = None, *, contract: str
+) -> tuple[Tensor, Tensor]:
+    """Elements and indices along `dim`: equal elements keep their order, NaN is larger than everything. `count` from
+    `first` on, or all."""
+    size = input.shape[dim]
+    number = size if count is None else count
+    end = first + number
+    is_numpys = input.numel() > _LARGE and end > (_FEW if end == size else _MANY)
+    can_be_packed = (is_numpys or input.dtype not in ALL) and can_pack(input, dim)
+    if can_be_packed:
+        indices = ordered_places(input, dim, descending, first, number)
+    elif input.dtype in ALL:
+        if dim == input.dim() - 1:
+            return _ops.sort(input, descending, first, number)
+        values, indices = _ops.sort(input.movedim(dim, -1), descending, first, number)
+        return values.movedim(-1, dim), indices.movedim(-1, dim)
+    else:
+        indices = torch.sort(input, dim=dim, descending=descending, stable=True).indices.narrow(dim, first, number)
+    return gather(input, dim, indices, contract=contract), indices
 
 
 @computes("sort", integers=True)
-@public("max", uncached="a sort of integers computes it")
+@public("max")
 def sort(
     input: Tensor,
     dim: int = -1,
@@ -45,9 +116,8 @@ def sort(
     """
     position = _position("sort", input, dim, axis)
     rows = at_least_1d(input)
-    indices = _sorted(rows, position, descending)
-    pair = gather(rows, position, indices, contract=contract).reshape(input.shape), indices.reshape(input.shape)
-    return torch.return_types.sort(pair)
+    values, indices = _sorted(rows, position, descending, contract=contract)
+    return torch.return_types.sort((values.reshape(input.shape), indices.reshape(input.shape)))
 
 
 def _position(op: str, input: Tensor, dim: int, axis: int | None) -> int:
@@ -55,7 +125,7 @@ def _position(op: str, input: Tensor, dim: int, axis: int | None) -> int:
     return normalize_dim(op, dim if axis is None else axis, input.dim())
 
 
-@public("max", uncached="a sort of integers computes it")
+@public("max")
 def argsort(
     input: Tensor,
     dim: int = -1,
@@ -67,16 +137,17 @@ def argsort(
 ) -> Tensor:
     """The indices of `sort`, any shape, floats or integers."""
     position = _position("argsort", input, dim, axis)
-    return _sorted(at_least_1d(input), position, descending).reshape(input.shape)
+    rows = at_least_1d(input).detach()
+    return _sorted(rows, position, descending, contract=contract)[1].reshape(input.shape)
 
 
-@public("max", uncached="a sort of integers computes it")
+@public("max")
 def msort(input: Tensor, *, contract: ContractLike = None) -> Tensor:
     """The values of `sort` along the first dimension, any shape, floats or integers."""
     return sort(input, 0, contract=contract)[0]
 
 
-@public("max", uncached="a sort of integers computes it")
+@public("max")
 def topk(
     input: Tensor,
     k: int,
@@ -98,8 +169,7 @@ def topk(
     rows, count = at_least_1d(input), as_int("topk", "k", k)
     size = rows.shape[position]
     check_range("topk", 0 <= count <= size, lambda: f"k is {count}, expected 0 to input.shape[{position}] = {size}")
-    indices = _sorted(rows, position, largest, 0, count)
-    values = gather(rows, position, indices, contract=contract)
+    values, indices = _sorted(rows, position, largest, 0, count, contract=contract)
     if input.dim() == 0 and count == 1:
         values, indices = values.squeeze(0), indices.squeeze(0)
     return torch.return_types.topk((values, indices.contiguous()))
@@ -108,14 +178,17 @@ def topk(
 def _one(op: str, input: Tensor, at: Tensor | int, dim: int, keepdim: bool, contract: str) -> tuple[Tensor, Tensor]:
     """Of each row the element that stands at `at` once it is sorted, and its index."""
     rows = at_least_1d(input)
-    indices = _sorted(rows, dim, False, at, 1) if isinstance(at, int) else _sorted(rows, dim, False).gather(dim, at)
-    values = gather(rows, dim, indices, contract=contract)
+    if isinstance(at, int):
+        values, indices = _sorted(rows, dim, False, at, 1, contract=contract)
+    else:
+        indices = _sorted(rows.detach(), dim, False, contract=contract)[1].gather(dim, at)
+        values = gather(rows, dim, indices, contract=contract)
     if input.dim() == 0 or not keepdim:
         values, indices = values.squeeze(dim), indices.squeeze(dim)
     return values, indices
 
 
-@public("max", uncached="a sort of integers computes it")
+@public("max")
 def kthvalue(
     input: Tensor,
     k: int,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from repdl.testing.cases import DOUBLE, EVERY, Case
-from repdl.testing.inputs import uniform
+from repdl.testing.inputs import floats, uniform
 
 NAN, INF = float("nan"), float("inf")
 ROWS = [
@@ -27,6 +27,8 @@ def _backward(x: torch.Tensor, grad: float = 0.7) -> tuple[torch.Tensor, ...]:
 def _rows_backward(x: torch.Tensor, scale: float = 1.0) -> tuple[torch.Tensor, ...]:
     return uniform(9, *x.shape[:-1]) * scale, x, torch.ops.aten.amax(x, -1)
 
+
+_KINDS_OF_NAN = floats(0x7FC00001, 0x3F800000, 0xFFC00002, 1 << 31, 0, 0x7F800000, 0xFF800000, 0x7FC00003).view(1, 8)
 
 CASES = [
     *(Case("max", f"row_{i}", lambda row=row: (torch.tensor(row),)) for i, row in enumerate(ROWS)),
@@ -74,4 +76,39 @@ CASES = [
     Case("amax_backward", "grad_nan", lambda: _rows_backward(torch.ones(7, 3), torch.nan)),
     Case("amax_backward", "transposed", lambda: _rows_backward(uniform(1, 7, 9).t()), dtypes=EVERY),
     Case("amax_backward", "empty", lambda: (uniform(1, 0), uniform(4, 0, 3), uniform(1, 0)), dtypes=EVERY),
+    *(
+        Case(
+            "sort",
+            f"{'down' if down else 'up'}_{first}_{count}",
+            lambda down=down, first=first, count=count: (torch.tensor(ROWS), down, first, count),
+            dtypes=EVERY,
+        )
+        for down in (False, True)
+        for first, count in ((0, 4), (0, 2), (1, 2), (3, 1), (2, 0))
+    ),
+    *(
+        Case(
+            "sort",
+            f"of_{n}_{first}_{count}",
+            lambda n=n, first=first, count=count: (uniform(1, 3, n), n % 2 == 0, first, count),
+            dtypes=DOUBLE,
+        )
+        for n, first, count in (
+            (1, 0, 1),
+            (70, 0, 5),
+            (70, 3, 67),
+            (200, 0, 64),
+            (200, 0, 65),
+            (201, 100, 1),
+            (300, 0, 300),
+            (300, 60, 4),
+        )
+    ),
+    Case("sort", "ties", lambda: ((uniform(1, 2, 500) * 4).round(), True, 0, 90), dtypes=DOUBLE),
+    Case("sort", "few_ties", lambda: ((uniform(1, 2, 500) * 4).round(), False, 0, 50), dtypes=DOUBLE),
+    Case("sort", "kinds_of_nan", lambda: (_KINDS_OF_NAN, True, 0, 8), dtypes=DOUBLE),
+    Case("sort", "transposed", lambda: (uniform(1, 9, 40).t(), False, 0, 9), dtypes=EVERY),
+    Case("sort", "expanded", lambda: (uniform(1, 1, 9).expand(4, 9), False, 1, 3)),
+    Case("sort", "no_rows", lambda: (uniform(1, 0, 3), False, 0, 2)),
+    Case("sort", "no_elements", lambda: (uniform(1, 3, 0), False, 0, 0)),
 ]
