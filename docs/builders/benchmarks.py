@@ -51,6 +51,8 @@ GROUPS = {
     "random numbers": r"(rand|randn|exponential|bernoulli|dropout|randint|randperm) .*",
     "sorting, running sums": r"(\w*sort|topk .*|kthvalue .*|median|quantile|amax|argmax|cum\w+|logsumexp) \(.*",
     "indices, embedding": r"(scatter_add|index_add|embedding) .*",
+    "rows of tables": r"(scatter_reduce|embedding_bag|cdist|grid_sample|prod) .*",
+    "factorizations": r"(cholesky|lu_factor|qr|solve\w*) \d+",
 }
 """What a group takes; the first one that matches."""
 

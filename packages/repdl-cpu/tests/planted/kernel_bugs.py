@@ -370,7 +370,7 @@ BUGS = {
     "max_pool_first_tap": Bug("pool/max_pool2d.cpp", {"(need + dilation - 1) / dilation": "need / dilation"}, "max_pool2d"),
     "max_pool_last_nan": Bug("pool/max_pool2d.cpp", {"value > best[z] || value != value;": "value > best[z] || (value != value && best[z] == best[z]);"}, "max_pool2d"),
     "index_sum_terms_descending": Bug(
-        "reduce/index_sum.cpp", {"for (std::int64_t i = 0; i < count; ++i) {": "for (std::int64_t i = count; i-- > 0;) {"}, "index_sum",
+        "reduce/terms_of_rows.hpp", {"for (std::int64_t i = 0; i < count; ++i) {": "for (std::int64_t i = count; i-- > 0;) {"}, "index_sum",
     ),
     "eight_rows_of_more_terms_than_lanes": Bug("reduce/eight_rows.hpp", {"if (longest > most)": "if (longest > max_lanes)"}, "index_sum", "test_routes.py -k rows_of_elements"),
     "eight_rows_read_the_next_one": Bug("reduce/eight_rows.hpp", {"count[k] - 8 * v": "count[k]"}, "index_sum", "test_routes.py -k rows_of_elements"),
