@@ -207,7 +207,8 @@ class _Switch:
             self._session.end()
             self._session = None
         if wanted is not None and self._session is None:
-            self._session = _Session(wanted.on_uncovered)
+            with uncollected():  # it imports the packages whose functions it puts in
+                self._session = _Session(wanted.on_uncovered)
         set_contract(self._contract if wanted is None else wanted.contract)
 
 
