@@ -32,7 +32,7 @@ COMPILER = """#!/bin/sh
 # Zig spells the levels of x86-64 with an underscore.
 for word; do
   shift
-  case $word in -march=x86-64*) word=-march=x86_64${{word#-march=x86-64}} ;; esac
+  case $word in -march=x86-64-*) word=-march=x86_64_${{word#-march=x86-64-}} ;; esac
   set -- "$@" "$word"
 done
 exec {python} -m ziglang c++ -target {target} "$@"

@@ -11,6 +11,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+import repdl
 from repdl import ops
 from repdl.errors import UnsupportedError
 from repdl.ops.indexing import _index_reduce
@@ -199,3 +200,17 @@ def test_embedding_bag__rejects() -> None:
     )
     assert_rejected(lambda: ops.embedding(at, weight, max_norm="1"), TypeError, "max_norm")  # type: ignore[arg-type]
     assert_rejected(lambda: ops.embedding(at, weight, max_norm=1, norm_type=0), ValueError, "norm_type is 0")
+
+
+def test_embedding_bag__without_bags_has_no_rows() -> None:
+    weight, at = uniform(1, 4, 3).requires_grad_(), torch.tensor([0, 1])
+    for options in (
+        {"offsets": torch.zeros(0, dtype=torch.int64)},
+        {"offsets": at[:1] + 2, "include_last_offset": True},
+    ):
+        for backend in ("cpu", "reference"):
+            with repdl.use_backend(backend):
+                result = ops.embedding_bag(at, weight, mode="sum", **options)
+                assert result.shape == (0, 3)
+                (grad,) = torch.autograd.grad(result.sum(), weight)
+                assert (grad == 0).all()

@@ -10,7 +10,7 @@ import torch
 
 import repdl
 from repdl import ops
-from repdl.errors import DTypeError, LinAlgError, ShapeError
+from repdl.errors import DTypeError, LinAlgError, OutOfRangeError, ShapeError
 from repdl.testing import assert_same_bits, uniform
 from repdl.testing.oracle import assert_rejected
 
@@ -176,3 +176,18 @@ def test_lu__rejects() -> None:
     assert_rejected(lambda: ops.lu_solve(a, a, pivots.long()), DTypeError, "lu_solve: LU_pivots.dtype is int64")
     assert_rejected(lambda: ops.lu_unpack(a, pivots[:1]), ShapeError, "lu_unpack: LU_pivots.shape is (1,)")
     assert_same_bits(ops.inv(a), a)
+
+
+def test_lu__results_are_where_the_matrix_is() -> None:
+    a = uniform(1, 3, 3)
+    with torch.device("meta"):
+        assert ops.lu_factor_ex(a)[2].device.type == ops.cholesky_ex(a)[1].device.type == "cpu"
+        found = ops.lu_factor(a)
+        assert found.pivots.device.type == ops.lu_solve(a, *found).device.type == ops.det(a).device.type == "cpu"
+
+
+def test_lu__rejects_pivots_that_are_no_rows() -> None:
+    a, wrong = uniform(1, 3, 3), torch.tensor([1, 4, 3], dtype=torch.int32)
+    for pivots in (wrong, wrong - 4):
+        assert_rejected(lambda: ops.lu_solve(a, a, pivots), OutOfRangeError, "expected 1 to 3")
+        assert_rejected(lambda: ops.lu_unpack(a, pivots), OutOfRangeError, "expected 1 to 3")

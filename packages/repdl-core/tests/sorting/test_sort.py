@@ -273,3 +273,9 @@ def test_sort__of_tensors_that_numpy_refuses() -> None:
     x = coarse(3, 9).nan_to_num(3, 9, -9)
     for t in (x, x.int()):
         assert torch.equal(ops.argsort(torch._neg_view(t)), ops.argsort(-t))
+
+
+def test_sort__results_are_row_major() -> None:
+    for x in (uniform(1, 4, 6), uniform(1, 90, 60), torch.arange(24).view(4, 6)):
+        for found in (*ops.sort(x, 0), ops.argsort(x, 0), ops.msort(x), *ops.topk(x, 2, 0)):
+            assert found.is_contiguous()

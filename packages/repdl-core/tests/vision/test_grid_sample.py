@@ -162,3 +162,8 @@ def test_grid_sample__of_the_nearest_has_a_derivative_for_the_grid(dims: int) ->
             assert torch.equal(output, plain)
             for grad in torch.autograd.grad(output.sum(), given):
                 assert torch.equal(grad, torch.zeros_like(given))
+
+
+def test_grid_sample__of_no_images() -> None:
+    for mode in ("bilinear", "nearest", "bicubic"):
+        assert ops.grid_sample(torch.ones(0, 2, 4, 4), torch.ones(0, 3, 5, 2), mode).shape == (0, 2, 3, 5)

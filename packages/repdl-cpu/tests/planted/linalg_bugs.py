@@ -5,7 +5,7 @@ from __future__ import annotations
 from bug import Bug
 
 MATRICES = "test_matrices.py"
-CDIST = "test_parity.py -k TestCpu and cdist"
+DISTANCES = "test_parity.py -k TestCpu and row_distances"
 BAGS = "test_parity.py -k TestCpu and bag_sum"
 PRODUCTS = "test_parity.py -k TestCpu and index_prod"
 SORT = "test_parity.py -k TestCpu and sort_"
@@ -38,11 +38,11 @@ LINALG_BUGS = {
     "qr_reflects_zeros": Bug("linalg/qr.cpp", {"is_zero || at.rows == 1": "at.rows == 1"}, "linalg", MATRICES),
     "matrices_padded_twice": Bug("linalg/matrices.hpp", {"to + i * to_row);": "to + i * std::max(from_row, to_row));"}, "linalg", MATRICES),
     "matrices_of_a_share": Bug("linalg/matrices.hpp", {"for (std::int64_t b = begin; b < end; ++b) task(b * elements, 1);": "for (std::int64_t b = begin; b < end; ++b) task((b - begin) * elements, 1);"}, "linalg", MATRICES),
-    "cdist_lanes_of_v1": Bug("reduce/cdist.cpp", {"k += lanes)": "k += max_lanes)"}, "norm", CDIST),
-    "cdist_last_block_first": Bug("reduce/cdist.cpp", {"for (; begin + block < terms; begin += block)": "for (; begin + block <= terms; begin += block)"}, "norm", CDIST),
-    "cdist_of_the_first_batch": Bug("reduce/cdist.cpp", {"if (second != transposed) {": "if (transposed < 0) {"}, "norm", CDIST),
-    "cdist_batches_do_not_broadcast": Bug("reduce/cdist.cpp", {"|| operand.size[operand.dims - back] == 1": ""}, "norm", CDIST),
-    "cdist_minus_zero_distance": Bug("reduce/cdist.cpp", {"is_square ? d * d : absolute(d)": "is_square ? d * d : d"}, "norm", CDIST),
+    "distances_lanes_of_v1": Bug("reduce/row_distances.cpp", {"k += lanes)": "k += max_lanes)"}, "norm", DISTANCES),
+    "distances_last_block_first": Bug("reduce/row_distances.cpp", {"for (; begin + block < terms; begin += block)": "for (; begin + block <= terms; begin += block)"}, "norm", DISTANCES),
+    "distances_of_the_first_batch": Bug("reduce/row_distances.cpp", {"if (second != transposed) {": "if (transposed < 0) {"}, "norm", DISTANCES),
+    "distances_batches_do_not_broadcast": Bug("reduce/row_distances.cpp", {"|| operand.size[operand.dims - back] == 1": ""}, "norm", DISTANCES),
+    "distances_minus_zero_distance": Bug("reduce/row_distances.cpp", {"is_square ? d * d : absolute(d)": "is_square ? d * d : d"}, "norm", DISTANCES),
     "bag_sum_padding_counts": Bug("reduce/bag_sum.cpp", {"std::max<std::int64_t>(1, bag.count())": "std::max<std::int64_t>(1, end - first)"}, "index_sum", BAGS),
     "bag_sum_empty_mean": Bug("reduce/bag_sum.cpp", {"std::max<std::int64_t>(1, bag.count())": "bag.count()"}, "index_sum", BAGS),
     "bag_sum_padding_is_a_term": Bug("reduce/bag_sum.cpp", {"if (at[i] == padding_idx) continue;": ""}, "index_sum", BAGS),

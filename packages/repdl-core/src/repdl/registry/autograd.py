@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 from torch import _C
-from torch._C._functorch import TransformType, peek_interpreter_stack
+from torch._C._functorch import TransformType, peek_interpreter_stack, unwrap_if_dead
 from torch._functorch.utils import enable_single_level_autograd_function
 from torch._library.autograd import supports_tensorlist
 from torch._library.utils import fill_defaults
@@ -165,21 +165,52 @@ def of_formula(
     Outputs whose gradient is None have no part in it.
     """
     do_not_cache()
-    again = grad_enabled()
+    # Where a level of torch.func has ended, what was saved there stands for a tensor of the level outside.
+    args = [unwrap_if_dead(value) if isinstance(value, torch.Tensor) else value for value in args]
+    places = [i for i, is_wanted in enumerate(wanted) if is_wanted]
+    if peek_interpreter_stack() is not None:
+        results = _by_transform(formula, args, places, grads)
+    else:
+        results = _by_autograd(formula, args, places, grads)
+    found = dict(zip(places, results))
+    return [found.get(i) for i in range(len(args))]
+
+
+def _by_transform(
+    formula: Function, args: Sequence[Any], places: Sequence[int], grads: Sequence[torch.Tensor | None]
+) -> Sequence[torch.Tensor | None]:
+    """Inside a transform of torch.func, which has no leaves of its own."""
+
+    def function(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        given = list(args)
+        for i, tensor in zip(places, tensors):
+            given[i] = tensor
+        outputs = formula(*given)
+        outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+        return tuple(output for output, grad in zip(outputs, grads) if grad is not None)
+
+    _, pull = torch.func.vjp(function, *(args[i] for i in places))
+    return pull(tuple(grad for grad in grads if grad is not None))  # type: ignore[no-any-return]
+
+
+def _by_autograd(
+    formula: Function, args: Sequence[Any], places: Sequence[int], grads: Sequence[torch.Tensor | None]
+) -> Sequence[torch.Tensor | None]:
+    again = grad_enabled() and any_requires_grad(*args, *grads)
     with enable_grad():
         given = list(args)
-        for i, value in enumerate(args):
-            if wanted[i]:
-                given[i] = value.view_as(value) if again and value.requires_grad else value.detach().requires_grad_()
+        for i in places:
+            value = args[i]
+            given[i] = value.view_as(value) if again and value.requires_grad else value.detach().requires_grad_()
+            assert given[i].requires_grad
         outputs = formula(*given)
     outputs = outputs if isinstance(outputs, tuple) else (outputs,)
     pairs = [(output, grad) for output, grad in zip(outputs, grads) if output.requires_grad and grad is not None]
     if not pairs:  # constants
-        return [None] * len(args)
-    outputs, grads = zip(*pairs)
-    inputs = [value for value, is_wanted in zip(given, wanted) if is_wanted]
-    found = iter(torch.autograd.grad(outputs, inputs, grads, create_graph=again, allow_unused=True))
-    return [next(found) if is_wanted else None for is_wanted in wanted]
+        return [None] * len(places)
+    outputs, cotangents = zip(*pairs)
+    inputs = [given[i] for i in places]
+    return torch.autograd.grad(outputs, inputs, cotangents, create_graph=again, allow_unused=True)
 
 
 def derivative_of_formula(name: str) -> tuple[Function, Function]:

@@ -9,6 +9,7 @@ from repdl.callcache import ValueRange
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_dim, check_dtype, check_least, check_range, check_size
 from repdl.ops.common import check_index, floating, narrowed, widened
+from repdl.ops.indexing.index_sum import to_table
 from repdl.registry import composite, functions as _ops
 
 _OP = "bag_sum"
@@ -69,20 +70,66 @@ def _formula(
     mean: bool,
     contract: str,
 ) -> Tensor:
-    bags, places = _bags(index, begins, length), torch.arange(index.shape[0], device=index.device)
-    bag = places // length if begins is None else torch.searchsorted(begins, places, right=True) - 1
-    if padding_idx >= 0:  # a bag of its own for what does not count, which is cut off again
-        bag = torch.where(index == padding_idx, bags, bag)
+    bags = _bags(index, begins, length)
+    bag = _bag_of_each(index, begins, length, padding_idx)
     rows = _ops.embedding(weight, index, padding_idx, scale_grad_by_freq, contract)
     storage, (terms, factors) = widened(rows, factors)
     if factors is not None:
         terms = _ops.mul(terms, factors.reshape(-1, 1), contract)
     total = _ops.index_sum(terms, bag, bags + 1, contract).narrow(0, 0, bags)
-    if mean:
-        count = torch.zeros(bags + 1, dtype=torch.int64, device=bag.device)
-        count = count.index_add(0, bag, torch.ones_like(bag))[:bags].clamp(min=1)
-        total = _ops.div(total, floating(count, total.dtype).unsqueeze(1), contract)
-    return narrowed(total, storage)
+    return narrowed(_mean(total, bag, contract) if mean else total, storage)
+
+
+def _bag_of_each(index: Tensor, begins: Tensor | None, length: int, padding_idx: int) -> Tensor:
+    """The bag of each index; one of its own, behind the others, for what does not count, which is cut off again."""
+    bags, places = _bags(index, begins, length), torch.arange(index.shape[0], device=index.device)
+    if begins is None:
+        bag = places // length
+    else:  # all that lies before the only number of `begins` counts nowhere
+        bag = torch.searchsorted(begins, places, right=True) - 1
+        bag = torch.where(bag < 0, bags, bag)
+    return bag if padding_idx < 0 else torch.where(index == padding_idx, bags, bag)
+
+
+def _mean(total: Tensor, bag: Tensor, contract: str) -> Tensor:
+    """Sums of bags, divided by how many rows they have."""
+    bags = total.shape[0]
+    count = torch.zeros(bags + 1, dtype=torch.int64, device=bag.device)
+    count = count.index_add(0, bag, torch.ones_like(bag))[:bags].clamp(min=1)
+    return _ops.div(total, floating(count, total.dtype).unsqueeze(1), contract)
+
+
+def _terms(
+    g: Tensor, index: Tensor, begins: Tensor | None, length: int, padding_idx: int, mean: bool, contract: str
+) -> tuple[torch.dtype, Tensor]:
+    """The dtype of storage, and the gradient of each row that was added."""
+    bag = _bag_of_each(index, begins, length, padding_idx)
+    storage, (wide,) = widened(g)
+    wide = _mean(wide, bag, contract) if mean else wide
+    nothing = torch.zeros(1, wide.shape[1], dtype=wide.dtype, device=wide.device)
+    return storage, _ops.embedding(torch.cat([wide, nothing]), bag, -1, False, contract)
+
+
+def _to_weight(
+    terms: tuple[torch.dtype, Tensor],
+    index: Tensor,
+    factors: Tensor | None,
+    weight_shape: torch.Size,
+    padding_idx: int,
+    scale_grad_by_freq: bool,
+    contract: str,
+) -> Tensor:
+    storage, each = terms
+    if factors is not None:
+        _, (wide,) = widened(factors)
+        each = _ops.mul(each, wide.reshape(-1, 1), contract)
+    return to_table(narrowed(each, storage), index, weight_shape, padding_idx, scale_grad_by_freq, contract)
+
+
+def _to_factors(terms: tuple[torch.dtype, Tensor], weight: Tensor, index: Tensor, contract: str) -> Tensor:
+    storage, each = terms
+    _, (rows,) = widened(_ops.embedding(weight, index, -1, False, contract))
+    return narrowed(_ops.sum(_ops.mul(each, rows, contract), [1], False, contract), storage)
 
 
 composite(
@@ -90,10 +137,11 @@ composite(
     "(Tensor weight, Tensor index, Tensor? begins, Tensor? factors, int length, int padding_idx, "
     "bool scale_grad_by_freq, bool mean, str contract) -> Tensor",
     _formula,
-    calls=("div", "embedding", "index_sum", "mul"),
+    calls=("div", "embedding", "index_sum", "mul", "sum"),
     check=_check,
     check_values=_check_values,
     fake=_fake,
+    gradients={"terms": _terms, "weight": _to_weight, "factors": _to_factors},
     is_slope=lambda padding_idx, scale_grad_by_freq: padding_idx < 0 and not scale_grad_by_freq,
     dtypes=Dtypes(integers=("index", "begins"), keeps_16_bit=True),
     family="index_sum",

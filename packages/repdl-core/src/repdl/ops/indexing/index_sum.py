@@ -35,9 +35,10 @@ def _check(op: str, weight: Tensor, index: Tensor, padding_idx: int) -> None:
     check(op, -1 <= padding_idx <= last, lambda: f"padding_idx is {padding_idx}, expected -1 (none) to {last}")
 
 
-def _to_weight(
+def to_table(
     g: Tensor, index: Tensor, weight_shape: torch.Size, padding_idx: int, scale_grad_by_freq: bool, contract: str
 ) -> Tensor:
+    """The derivative of `embedding` with respect to its table."""
     terms = index.reshape(-1)
     size = rows = weight_shape[0]
     if padding_idx >= 0:  # a row of its own for what does not count, which is cut off again
@@ -60,7 +61,7 @@ define(
     check=_check,
     check_values=lambda op, weight, index: check_index(op, index, weight.shape[0]),
     fake=lambda weight, index: weight.new_empty((*index.shape, weight.shape[1])),
-    gradients={"weight": _to_weight},
+    gradients={"weight": to_table},
     is_slope=lambda padding_idx, scale_grad_by_freq: padding_idx < 0 and not scale_grad_by_freq,
     dtypes=Dtypes(integers=("index",), keeps_16_bit=True),
     family="index_sum",

@@ -15,7 +15,7 @@ def info_of(failed: Tensor) -> Tensor:
     if is_numpys(failed):
         do_not_cache()
         if not failed.numpy().any():
-            return torch.zeros(failed.shape[:-1], dtype=torch.int32)
+            return torch.zeros(failed.shape[:-1], dtype=torch.int32, device=failed.device)
     first = failed.cumsum(-1).eq(0).sum(-1) + 1
     return torch.where(failed.any(-1), first, 0).to(torch.int32)
 

@@ -48,7 +48,7 @@ def rows_of(op: str, pivots: Tensor, m: int) -> Tensor:
 def _of_each(given: Tensor, count: int, dtype: torch.dtype, function: Callable[[Numbers], Numbers]) -> Tensor:
     do_not_cache()
     found = [function(matrix) for matrix in given.reshape(given.shape[:-1].numel(), given.shape[-1]).tolist()]
-    return torch.tensor(found, dtype=dtype).reshape(*given.shape[:-1], count)
+    return torch.tensor(found, dtype=dtype, device=given.device).reshape(*given.shape[:-1], count)
 
 
 def _exchanges(rows: Numbers, k: int) -> Numbers:

@@ -15,12 +15,10 @@ from repdl.ops.common import (
     at_zero,
     constant,
     in_dtype,
-    narrowed,
     normalize_dims,
     reduced_shape,
     rows_of,
     to_requested_dtype,
-    widened,
 )
 from repdl.ops.declare import public
 from repdl.ops.pointwise.elementwise import operands
@@ -129,12 +127,14 @@ def norm(
     return to_requested_dtype(_ops.vector_norm(in_dtype("norm", input, dtype), number, dims, keepdim, contract), dtype)
 
 
-def _check_pairs(x1: Tensor, x2: Tensor, p: float) -> None:
-    op = "cdist"
+def _check_pairs(op: str, x1: Tensor, x2: Tensor, p: float) -> None:
     check_least_dim(op, 2, x1=x1, x2=x2)
     check_size(op, "x2.shape[-1]", x2.shape[-1], x1.shape[-1], "x1.shape[-1]")
     broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
-    check_range(op, p in (1, 2), lambda: f"p is {p}, expected 1 or 2")
+    if op == "cdist":
+        check_range(op, p >= 0, lambda: f"p is {p}, expected 0 or more")
+    else:
+        check_range(op, p in (1, 2), lambda: f"p is {p}, expected 1 or 2")
 
 
 def _fake_pairs(x1: Tensor, x2: Tensor) -> Tensor:
@@ -149,12 +149,21 @@ def _pairs(x1: Tensor, x2: Tensor, p: float, contract: str) -> Tensor:
 
 
 composite(
-    "cdist",
+    "row_distances",
     "(Tensor x1, Tensor x2, float p, str contract) -> Tensor",
     _pairs,
     calls=("sub", *OPS["vector_norm"].calls),
     check=_check_pairs,
     fake=_fake_pairs,
+    dtypes=Dtypes(),
+    family="norm",
+)
+composite(
+    "cdist",
+    "(Tensor x1, Tensor x2, float p, str contract) -> Tensor",
+    lambda x1, x2, p, contract: (_ops.row_distances if p in (1, 2) else _pairs)(x1, x2, p, contract),
+    calls=("row_distances", *OPS["row_distances"].calls),
+    check=_check_pairs,
     dtypes=Dtypes(),
     autocast=FLOAT32,
     family="norm",
@@ -184,10 +193,7 @@ def cdist(
     broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
     pair = operands(op, x1, x2, divides=True)
     assert pair is not None
-    if number in (1, 2):
-        return _ops.cdist(*pair, number, contract)
-    dtype, wide = widened(*pair)
-    return narrowed(_pairs(*wide, number, contract), dtype)
+    return _ops.cdist(*pair, number, contract)
 
 
 @computes("norm")

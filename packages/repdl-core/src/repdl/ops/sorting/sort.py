@@ -92,7 +92,7 @@ def _sorted(
         if dim == input.dim() - 1:
             return _ops.sort(input, descending, first, number)
         values, indices = _ops.sort(input.movedim(dim, -1), descending, first, number)
-        return values.movedim(-1, dim), indices.movedim(-1, dim)
+        return values.movedim(-1, dim).contiguous(), indices.movedim(-1, dim).contiguous()
     else:
         indices = torch.sort(input, dim=dim, descending=descending, stable=True).indices.narrow(dim, first, number)
     return gather(input, dim, indices, contract=contract), indices

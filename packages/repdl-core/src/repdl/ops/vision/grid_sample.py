@@ -179,7 +179,7 @@ def grid_sample(
     rows = torch.arange(batch, device=image.device).view(batch, 1, 1)
     exists, weights = torch.ones_like(rows, dtype=torch.bool), None
     for d in range(dims):  # a coordinate of the grid is that of the last side first
-        x = places[..., dims - 1 - d].reshape(batch, -1)
+        x = places[..., dims - 1 - d].flatten(1)
         padding = "zeros" if mode == "bicubic" else padding_mode
         position = _position(x, sizes[d], padding, bool(align_corners), contract)
         at, parts = _neighbours(position, sizes[d], mode, contract)
@@ -202,7 +202,7 @@ def grid_sample(
     else:
         factors = torch.where(exists, weights, 0).reshape(-1)
         sums = _ops.bag_sum(table, at.reshape(-1), None, factors, at.shape[2], -1, False, False, contract)
-        output = sums.view(batch, -1, channels)
+        output = sums.view(batch, at.shape[1], channels)
     return narrowed(output.movedim(2, 1).reshape(batch, channels, *grid.shape[1:-1]), storage)
 
 

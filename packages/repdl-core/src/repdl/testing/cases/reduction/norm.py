@@ -16,6 +16,29 @@ def _name(order: float) -> str:
     return f"order_{order}".replace("-", "minus_").replace(".", "_")
 
 
+def _distances(op: str) -> list[Case]:
+    return [
+        *(
+            Case(op, _name(p), lambda p=p: (uniform(1, 5, 9), uniform(2, 20, 9), p), dtypes=EVERY)
+            for p in (2.0, 1.0)
+        ),
+        *(
+            Case(op, f"{m}_terms_{_name(p)}", lambda m=m, p=p: (uniform(1, 3, m), uniform(2, 18, m), p), dtypes=DOUBLE)
+            for m in (1, 16, 17, 64, 65, 1100)
+            for p in (2.0, 1.0)
+        ),
+        Case(op, "batch", lambda: (uniform(1, 2, 3, 4, 7), uniform(2, 2, 3, 5, 7), 2.0), dtypes=EVERY),
+        Case(op, "batches", lambda: (uniform(1, 3, 1, 4, 7), uniform(2, 2, 5, 7), 1.0), dtypes=EVERY),
+        Case(op, "itself", lambda: (uniform(1, 19, 3), uniform(1, 19, 3), 2.0), dtypes=EVERY),
+        Case(op, "special", lambda: (uniform(7, 9, 4, special=True), uniform(8, 21, 4, special=True), 2.0), dtypes=EVERY),
+        Case(op, "subnormal", lambda: (uniform(7, 4, 5, scale=2.0**-66), uniform(8, 17, 5, scale=2.0**-66), 2.0), dtypes=DOUBLE),
+        Case(op, "strided", lambda: (uniform(1, 9, 8)[::2, ::2], uniform(2, 4, 18).t(), 1.0)),
+        Case(op, "no_terms", lambda: (uniform(1, 3, 0), uniform(2, 4, 0), 2.0)),
+        Case(op, "no_rows", lambda: (uniform(1, 0, 3), uniform(2, 4, 3), 2.0)),
+        Case(op, "no_batch", lambda: (uniform(1, 0, 2, 3), uniform(2, 0, 4, 3), 2.0)),
+    ]  # fmt: skip
+
+
 CASES = [
     *(
         Case("vector_norm", _name(p), lambda p=p: (uniform(2, 5, 60, 7), p, [1], False), dtypes=EVERY)
@@ -35,22 +58,7 @@ CASES = [
     Case("vector_norm", "strided", lambda: (uniform(5, 20, 40)[::3, 1::3], 2.0, [1], False), dtypes=EVERY),
     Case("vector_norm", "empty", lambda: (uniform(6, 0, 3), 2.0, [1], False), dtypes=EVERY),
     Case("vector_norm", "no_terms", lambda: (uniform(6, 3, 0), 3.0, [1], False)),
-    *(
-        Case("cdist", _name(p), lambda p=p: (uniform(1, 5, 9), uniform(2, 20, 9), p), dtypes=EVERY)
-        for p in (2.0, 1.0)
-    ),
-    *(
-        Case("cdist", f"{m}_terms_{_name(p)}", lambda m=m, p=p: (uniform(1, 3, m), uniform(2, 18, m), p), dtypes=DOUBLE)
-        for m in (1, 16, 17, 64, 65, 1100)
-        for p in (2.0, 1.0)
-    ),
-    Case("cdist", "batch", lambda: (uniform(1, 2, 3, 4, 7), uniform(2, 2, 3, 5, 7), 2.0), dtypes=EVERY),
-    Case("cdist", "batches", lambda: (uniform(1, 3, 1, 4, 7), uniform(2, 2, 5, 7), 1.0), dtypes=EVERY),
-    Case("cdist", "itself", lambda: (uniform(1, 19, 3), uniform(1, 19, 3), 2.0), dtypes=EVERY),
-    Case("cdist", "special", lambda: (uniform(7, 9, 4, special=True), uniform(8, 21, 4, special=True), 2.0), dtypes=EVERY),
-    Case("cdist", "subnormal", lambda: (uniform(7, 4, 5, scale=2.0**-66), uniform(8, 17, 5, scale=2.0**-66), 2.0), dtypes=DOUBLE),
-    Case("cdist", "strided", lambda: (uniform(1, 9, 8)[::2, ::2], uniform(2, 4, 18).t(), 1.0)),
-    Case("cdist", "no_terms", lambda: (uniform(1, 3, 0), uniform(2, 4, 0), 2.0)),
-    Case("cdist", "no_rows", lambda: (uniform(1, 0, 3), uniform(2, 4, 3), 2.0)),
-    Case("cdist", "no_batch", lambda: (uniform(1, 0, 2, 3), uniform(2, 0, 4, 3), 2.0)),
+    *(case for op in ("cdist", "row_distances") for case in _distances(op)),
+    *(Case("cdist", _name(p), lambda p=p: (uniform(1, 5, 9), uniform(2, 20, 9), p), dtypes=EVERY) for p in (0.0, INF, 3.0)),
+    Case("cdist", "no_terms_inf", lambda: (uniform(1, 3, 0), uniform(2, 4, 0), INF)),
 ]  # fmt: skip

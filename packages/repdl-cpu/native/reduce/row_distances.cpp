@@ -96,8 +96,8 @@ std::int64_t matrix_of(const Tensor& operand, const Tensor& output, std::int64_t
 }
 
 template <class T>
-void cdist(const Tensor& x1, const Tensor& x2, double p, const Contract& contract, const Tensor& output,
-           const ExecContext& exec) {
+void row_distances(const Tensor& x1, const Tensor& x2, double p, const Contract& contract, const Tensor& output,
+                   const ExecContext& exec) {
   const std::int64_t rows = x1.size[x1.dims - 2], count = x2.size[x2.dims - 2], terms = x1.size[x1.dims - 1];
   if (output.count() == 0) return;
   const Scratch<T> scratch(terms * count);
@@ -120,7 +120,8 @@ void cdist(const Tensor& x1, const Tensor& x2, double p, const Contract& contrac
   }
 }
 
-const AddKernel cdist_kernels = add_kernels<&cdist<float>, &cdist<double>>("cdist", Layout::rows);
+const AddKernel row_distances_kernels =
+    add_kernels<&row_distances<float>, &row_distances<double>>("row_distances", Layout::rows);
 
 }  // namespace
 }  // namespace repdl::cpu
