@@ -22,7 +22,7 @@ constexpr std::int64_t columns_of_reflection = tuned(256, 5);  // that a thread 
 
 template <class T>
 T square_sum(const T* x, std::int64_t n, const Contract& contract) {
-  return canonical(sum_of(n, contract, [x](std::int64_t i) { return mul(x[i], x[i]); }));
+  return canonical(sum_of(n, contract, [x](std::int64_t i) { return repdl::mul(x[i], x[i]); }));
 }
 
 // Powers of two: one that makes the largest element at least 1 and less than 2, and its inverse.
@@ -70,7 +70,7 @@ class Reflections {
     T *const x = memory_.data() + 2 * count_ * m_, *const squared = x + m_;
     bool is_zero = true;
     for (std::int64_t i = 0; i < at.rows; ++i) {
-      x[i] = canonical(mul(at.first[i * at.row], power.down));
+      x[i] = canonical(repdl::mul(at.first[i * at.row], power.down));
       is_zero = is_zero && x[i] == 0;
     }
     const bool is_done = is_zero || at.rows == 1;
@@ -84,8 +84,8 @@ class Reflections {
     std::copy(x, x + at.rows, to_v);
     to_v[0] = canonical(first + r);
     const T factor = is_done ? T(0) : canonical(T(2) / length(to_v));
-    for (std::int64_t i = 0; i < at.rows; ++i) to_u[i] = canonical(mul(to_v[i], factor));
-    at.first[0] = canonical(mul(is_done ? first : -r, power.up));
+    for (std::int64_t i = 0; i < at.rows; ++i) to_u[i] = canonical(repdl::mul(to_v[i], factor));
+    at.first[0] = canonical(repdl::mul(is_done ? first : -r, power.up));
   }
 
   // B of m - j rows becomes B - v @ (u.T @ B).

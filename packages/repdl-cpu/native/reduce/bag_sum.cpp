@@ -33,7 +33,7 @@ void sum_weighted_rows(const Bag<T>& bag, std::int64_t width, T* out, const Cont
   for (std::int64_t c = 0; c < width; ++c)
     out[c] = canonical(sum_of(bag.count(), contract, [&bag, c](std::int64_t i) {
       const auto at = static_cast<std::size_t>(i);
-      return mul(bag.rows[at][c], bag.factors[at]);
+      return repdl::mul(bag.rows[at][c], bag.factors[at]);
     }));
 }
 

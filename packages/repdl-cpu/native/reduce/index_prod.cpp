@@ -23,7 +23,7 @@ void multiply_rows(const T* values, const std::int64_t* place, std::int64_t coun
   for (std::int64_t i = 0; i < count; ++i) {
     std::copy(values + place[i] * width, values + (place[i] + 1) * width, out);
     const int level = tree_join(i, i + 1 == count, [&](int l) {
-      for (std::int64_t c = 0; c < width; ++c) out[c] = mul(waiting[l * width + c], out[c]);
+      for (std::int64_t c = 0; c < width; ++c) out[c] = repdl::mul(waiting[l * width + c], out[c]);
     });
     if (i + 1 < count) std::copy(out, out + width, waiting + level * width);
   }
@@ -37,7 +37,7 @@ void index_prod(const Tensor& values, const Tensor& index, std::int64_t size, co
   if (size == 0 || width == 0) return;
   const Scratch<std::int64_t> scratch(n + 1);
   std::int64_t* const places = scratch.data();
-  const Terms<std::int64_t> terms(index.as<std::int64_t>(), n, size, Rows<std::int64_t>{places, 1},
+  const Terms<std::int64_t> terms(index.as<std::int64_t>(), n, size, TermRows<std::int64_t>{places, 1},
                                   [](std::int64_t i, std::int64_t* place) { *place = i; });
   const std::int64_t work = std::max<std::int64_t>(1, (n + size) / size * width);
   parallel_for(size, products_a_thread / work, exec.threads, [&](std::int64_t from, std::int64_t until) {

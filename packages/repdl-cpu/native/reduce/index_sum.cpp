@@ -57,7 +57,7 @@ struct AddedTo {
   double alpha;
   T nothing = std::copysign(T(0), std::signbit(alpha) ? T(1) : T(-1));
 
-  // Rows from .. until at `to`.
+  // TermRows from .. until at `to`.
   template <class Place>
   void rows(const Terms<Place>& terms, std::int64_t from, std::int64_t until, T* to) const {
     if (width == 1) {
@@ -90,7 +90,7 @@ struct AddedTo {
   }
 };
 
-// Rows of one element, from .. until.
+// TermRows of one element, from .. until.
 template <class Place, class T>
 void sum_elements(const T* sorted, const Terms<Place>& terms, std::int64_t from, std::int64_t until,
                   const Contract& contract, T* out) {
@@ -124,7 +124,7 @@ void sum_narrow(const T* x, const std::int64_t* index, std::int64_t n, std::int6
   REPDL_ROUTE("index_sum: narrow", sizeof(T));
   const Scratch<T> scratch(n * width + max_lanes);
   T* sorted = scratch.data();
-  const Terms<Place> terms(index, n, size, Rows<T>{sorted, width}, [=](std::int64_t i, T* to) {
+  const Terms<Place> terms(index, n, size, TermRows<T>{sorted, width}, [=](std::int64_t i, T* to) {
     if (width == 1)
       *to = x[i];
     else
@@ -152,7 +152,7 @@ void sum_wide(const T* x, const std::int64_t* index, std::int64_t n, std::int64_
               const Contract& contract, int threads, const Finish& finish, T* out) {
   const Scratch<Place> scratch(n + 1);
   Place* places = scratch.data();
-  const Terms<Place> terms(index, n, size, Rows<Place>{places, 1},
+  const Terms<Place> terms(index, n, size, TermRows<Place>{places, 1},
                            [=](std::int64_t i, Place* to) { *to = static_cast<Place>(i); });
   // Tiles of columns for all threads, but of a cache line at least: then no row is too long for one thread.
   const std::int64_t wanted = (width + threads - 1) / threads;

@@ -19,7 +19,7 @@ constexpr std::int64_t factors_a_thread = tuned(1 << 14, 4);
 // to[i] = x[2 i] * x[2 i + 1]; the last one alone if there is one. Returns how many there are.
 template <class T>
 std::int64_t multiply_neighbours(const T* x, std::int64_t n, T* to) {
-  for (std::int64_t i = 0; i < n / 2; ++i) to[i] = mul(x[2 * i], x[2 * i + 1]);
+  for (std::int64_t i = 0; i < n / 2; ++i) to[i] = repdl::mul(x[2 * i], x[2 * i + 1]);
   if (n % 2 != 0) to[n / 2] = x[n - 1];
   return (n + 1) / 2;
 }

@@ -23,35 +23,35 @@ constexpr std::int64_t most_chosen = tuned(64, 3);  // that are kept in order wh
 constexpr std::int64_t keys_at_once = tuned(64, 4);
 
 template <class T>
-using Key = std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t>;
+using SortKey = std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t>;
 
 template <class T>
-struct Entry {
-  Key<T> key;
+struct Keyed {
+  SortKey<T> key;
   std::uint32_t index;
 
-  bool operator<(const Entry& other) const { return key != other.key ? key < other.key : index < other.index; }
+  bool operator<(const Keyed& other) const { return key != other.key ? key < other.key : index < other.index; }
 };
 
 // Ascends with x: both zeros are equal, and every NaN, the largest.
 template <class T>
-[[gnu::always_inline]] inline Key<T> key_of(T x, bool descending) {
-  constexpr Key<T> most = std::numeric_limits<Key<T>>::max();
-  Key<T> bits;
+[[gnu::always_inline]] inline SortKey<T> key_of(T x, bool descending) {
+  constexpr SortKey<T> most = std::numeric_limits<SortKey<T>>::max();
+  SortKey<T> bits;
   std::memcpy(&bits, &x, sizeof bits);
-  const Key<T> size = bits & most, key = x != x ? most : bits < 0 ? -size : size;
+  const SortKey<T> size = bits & most, key = x != x ? most : bits < 0 ? -size : size;
   return descending ? ~key : key;
 }
 
 // The first `count` entries of a row in order, of which there are more.
 template <class T>
-void choose(const T* x, std::int64_t n, std::int64_t count, bool descending, Entry<T>* chosen) {
-  Key<T> keys[keys_at_once];
+void choose(const T* x, std::int64_t n, std::int64_t count, bool descending, Keyed<T>* chosen) {
+  SortKey<T> keys[keys_at_once];
   for (std::int64_t i = 0; i < count; ++i) chosen[i] = {key_of(x[i], descending), static_cast<std::uint32_t>(i)};
   std::sort(chosen, chosen + count);
   for (std::int64_t first = count; first < n; first += keys_at_once) {
     const std::int64_t here = std::min(n - first, keys_at_once);
-    Key<T> least = std::numeric_limits<Key<T>>::max();
+    SortKey<T> least = std::numeric_limits<SortKey<T>>::max();
     for (std::int64_t i = 0; i < here; ++i) {
       keys[i] = key_of(x[first + i], descending);
       least = keys[i] < least ? keys[i] : least;
@@ -68,8 +68,8 @@ void choose(const T* x, std::int64_t n, std::int64_t count, bool descending, Ent
 
 // Entries first .. end of the row in order; those before are somewhere in front of them.
 template <class T>
-const Entry<T>* sorted(const T* x, std::int64_t n, std::int64_t first, std::int64_t end, bool descending,
-                       Entry<T>* entries) {
+const Keyed<T>* sorted(const T* x, std::int64_t n, std::int64_t first, std::int64_t end, bool descending,
+                       Keyed<T>* entries) {
   if (end <= most_chosen && end < n) {
     REPDL_ROUTE("sort: chosen", sizeof(T));
     choose(x, n, end, descending, entries);
@@ -89,10 +89,10 @@ void sort(const Tensor& input, bool descending, std::int64_t first, std::int64_t
   if (indices.count() == 0) return;
   parallel_for(indices.count() / count, elements_a_sort_thread / n, exec.threads,
                [&](std::int64_t from, std::int64_t until) {
-                 const Scratch<Entry<T>> entries(n);
+                 const Scratch<Keyed<T>> entries(n);
                  for (std::int64_t r = from; r < until; ++r) {
                    const T* const x = input.as<T>() + r * n;
-                   const Entry<T>* const found = sorted(x, n, first, first + count, descending, entries.data());
+                   const Keyed<T>* const found = sorted(x, n, first, first + count, descending, entries.data());
                    for (std::int64_t i = 0; i < count; ++i) {
                      values.as<T>()[r * count + i] = x[found[i].index];
                      indices.as<std::int64_t>()[r * count + i] = found[i].index;

@@ -11,7 +11,7 @@ namespace repdl::cpu {
 constexpr std::int64_t terms_at_once = 64;  // that are placed
 
 template <class T>
-struct Rows {
+struct TermRows {
   T* first;
   std::int64_t width;
 
@@ -24,7 +24,7 @@ class Terms {
  public:
   // put(i, to): term i goes to its row of `sorted`; i ascending.
   template <class T, class Put>
-  Terms(const std::int64_t* index, std::int64_t n, std::int64_t size, Rows<T> sorted, const Put& put)
+  Terms(const std::int64_t* index, std::int64_t n, std::int64_t size, TermRows<T> sorted, const Put& put)
       : begins_(size + 2) {
     Place* next = begins_.data() + 1;  // next[k]: first the number of terms, then where the next one goes
     std::fill(begins_.data(), begins_.data() + size + 2, Place(0));

@@ -189,7 +189,7 @@ def _by_transform(
         outputs = outputs if isinstance(outputs, tuple) else (outputs,)
         return tuple(output for output, grad in zip(outputs, grads) if grad is not None)
 
-    _, pull = torch.func.vjp(function, *(args[i] for i in places))
+    pull = torch.func.vjp(function, *(args[i] for i in places))[1]
     return pull(tuple(grad for grad in grads if grad is not None))  # type: ignore[no-any-return]
 
 
