@@ -78,8 +78,9 @@ def build(platform: str, folder: Path) -> Path:
         )
         (wheel,) = Path(made).glob("*.whl")
         repaired = Path(made) / "repaired"
-        # It names the oldest C library that has what the wheel calls.
-        run(sys.executable, "-m", "auditwheel", "repair", "--plat", "auto", "-w", repaired, wheel)
+        # It names the oldest C library that has what the wheel calls. A libc.so of this machine would be read for musl's.
+        elsewhere = ("--ldpaths", made) if platform.startswith("musl") else ()
+        run(sys.executable, "-m", "auditwheel", "repair", "--plat", "auto", *elsewhere, "-w", repaired, wheel)
         (wheel,) = repaired.glob("*.whl")
         folder.mkdir(parents=True, exist_ok=True)
         return Path(shutil.move(wheel, folder / wheel.name))
