@@ -78,7 +78,7 @@ def build(platform: str, folder: Path) -> Path:
         )
         (wheel,) = Path(made).glob("*.whl")
         repaired = Path(made) / "repaired"
-        # It names the oldest C library that has what the wheel calls. A libc.so of this machine would be read for musl's.
+        # It names the oldest C library that has what the wheel calls. This machine's libc.so would be read for musl's.
         elsewhere = ("--ldpaths", made) if platform.startswith("musl") else ()
         run(sys.executable, "-m", "auditwheel", "repair", "--plat", "auto", *elsewhere, "-w", repaired, wheel)
         (wheel,) = repaired.glob("*.whl")
