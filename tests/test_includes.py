@@ -12,7 +12,7 @@ LAYERS = {
     CONTRACT / "repdl": "contract | exact/pairs exact/big exact/double_double | exact | shape random step pointwise | "
     "cell python",
     NATIVE["repdl-cpu"]: "base | simd | exact | reduce gemm random step | pointwise cell norm loss pool conv | "
-    "attention recurrent",
+    "attention linalg recurrent",
     NATIVE["repdl-cuda"]: "base | gemm random step | reduce | pointwise norm loss pool conv",
 }
 """The folders of a tree, from the bottom up: a folder includes itself and what stands in the groups before it."""
