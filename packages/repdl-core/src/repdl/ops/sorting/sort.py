@@ -8,7 +8,7 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from repdl.contract import ANY_CONTRACT, ContractLike
+from repdl.contract import ContractLike
 from repdl.dtypes import ALL, Dtypes
 from repdl.errors import check, check_least_dim, check_range
 from repdl.ops.common import (
@@ -49,7 +49,7 @@ def _fake(input: Tensor, count: int) -> tuple[Tensor, Tensor]:
     return input.new_empty(shape), input.new_empty(shape, dtype=torch.int64)
 
 
-def _formula(input: Tensor, descending: bool, first: int, count: int) -> tuple[Tensor, Tensor]:
+def _formula(input: Tensor, descending: bool, first: int, count: int, contract: str) -> tuple[Tensor, Tensor]:
     indices = (
         torch.sort(sort_key(input), dim=-1, descending=descending, stable=True)
         .indices.narrow(-1, first, count)
@@ -58,15 +58,15 @@ def _formula(input: Tensor, descending: bool, first: int, count: int) -> tuple[T
     return gather_words(input, -1, indices), indices
 
 
-def _to_input(g: Tensor, indices: Tensor, input_shape: torch.Size) -> Tensor:
+def _to_input(g: Tensor, indices: Tensor, input_shape: torch.Size, contract: str) -> Tensor:
     return _ops.index_sum(
-        g.reshape(-1, 1), places(indices, indices.dim() - 1, input_shape).reshape(-1), input_shape.numel(), ANY_CONTRACT
+        g.reshape(-1, 1), places(indices, indices.dim() - 1, input_shape).reshape(-1), input_shape.numel(), contract
     ).view(input_shape)
 
 
 define(
     "sort",
-    "(Tensor input, bool descending, int first, int count) -> (Tensor values, Tensor indices)",
+    "(Tensor input, bool descending, int first, int count, str contract) -> (Tensor values, Tensor indices)",
     check=_check,
     fake=_fake,
     gradients={"input": _to_input},
@@ -90,8 +90,8 @@ def _sorted(
         indices = ordered_places(input, dim, descending, first, number)
     elif input.dtype in ALL:
         if dim == input.dim() - 1:
-            return _ops.sort(input, descending, first, number)
-        values, indices = _ops.sort(input.movedim(dim, -1), descending, first, number)
+            return _ops.sort(input, descending, first, number, contract)
+        values, indices = _ops.sort(input.movedim(dim, -1), descending, first, number, contract)
         return values.movedim(-1, dim).contiguous(), indices.movedim(-1, dim).contiguous()
     else:
         indices = torch.sort(input, dim=dim, descending=descending, stable=True).indices.narrow(dim, first, number)
