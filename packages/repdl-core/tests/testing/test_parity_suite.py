@@ -183,6 +183,7 @@ def test_parity_suite__names_what_it_does_not_compare(calls: list[str]) -> None:
     groups = metafunc.groups
     assert {name for name, group in groups.items() if not isinstance(group, Exception)} == {
         "sum__written", "sum__bf16", "sum__f16", "max__written", "max__bf16", "max__f16",
+        "sort__written", "sort__bf16", "sort__f16", "sort__f64",  # a formula that calls no op
     }  # fmt: skip
     expected = {
         "sum__f64": (SkipTest, "sum__f64: mistaken has no kernel in this dtype"),
