@@ -29,11 +29,14 @@ emulated = pytest.mark.skipif(not EMULATED, reason="built without the emulated k
 
 READERS = {
     "_info.check_info": "of a tensor on the host",
+    "_info.info_of": "of a tensor on the host",
+    "_pivots._of_each": "of a tensor on the host",
     "index.check_index": "of a tensor on the host",
     "packed.packed": "of a tensor on the host",
     "position.check_place": "a position is on the host",
     "scalar.item": "what asks for a number",
     "amax.aminmax": "the type of its result",
+    "bag_sum._check_values": "of a tensor on the host",
     "cov._weights": "of a tensor on the host",
     "ctc_loss._padded": "of lengths on the host; on a device their largest is a size, as torch's",
     "distributions.check_within": "of a tensor on the host",

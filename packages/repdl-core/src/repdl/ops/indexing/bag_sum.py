@@ -11,6 +11,7 @@ from repdl.errors import check, check_dim, check_dtype, check_least, check_range
 from repdl.ops.common import check_index, floating, narrowed, widened
 from repdl.ops.indexing.index_sum import to_table
 from repdl.registry import composite, functions as _ops
+from repdl.tensors import values as host
 
 _OP = "bag_sum"
 
@@ -43,7 +44,7 @@ def ascend(begins: Tensor, count: int) -> Tensor:
 
 def _check_values(weight: Tensor, index: Tensor, begins: Tensor | None) -> ValueRange | None:
     within = check_index(_OP, index, weight.shape[0])
-    if begins is None or begins.device.type != "cpu":
+    if begins is None or not host.is_on_host(begins):
         return within
     count = index.shape[0]
     within_bags = bool(ascend(begins, count).all())

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -17,7 +19,7 @@ Numbers = list[int]
 def pivots_of(rows: Tensor, k: int) -> Tensor:
     """`(..., M) -> (..., k)`, int32: the row, from 1 on, that each of the first k rows changed places with."""
     if is_numpys(rows):
-        return _of_each(rows, k, torch.int32, lambda matrix: _exchanges(matrix, k))
+        return _of_each(rows, k, np.int32, lambda matrix: _exchanges(matrix, k))
     at = torch.arange(rows.shape[-1], device=rows.device).expand_as(rows).contiguous()  # where each row lies
     pivots = torch.empty(*rows.shape[:-1], k, dtype=torch.int32, device=rows.device)
     lies = at.clone()  # the row that lies at each place
@@ -35,7 +37,7 @@ def rows_of(op: str, pivots: Tensor, m: int) -> Tensor:
     """The inverse of `pivots_of`, of m rows: `(..., K) -> (..., m)`, int64. Raises where a pivot is no row."""
     if is_numpys(pivots):
         check_index(op, pivots.long() - 1, m, name="LU_pivots", expected=lambda: f"1 to {m}", given=pivots)
-        return _of_each(pivots, m, torch.int64, lambda matrix: _exchanged(matrix, m))
+        return _of_each(pivots, m, np.int64, lambda matrix: _exchanged(matrix, m))
     rows = torch.arange(m, device=pivots.device).expand(*pivots.shape[:-1], m).contiguous()
     for j in range(pivots.shape[-1]):
         place = pivots[..., j : j + 1].long() - 1
@@ -45,10 +47,12 @@ def rows_of(op: str, pivots: Tensor, m: int) -> Tensor:
     return rows
 
 
-def _of_each(given: Tensor, count: int, dtype: torch.dtype, function: Callable[[Numbers], Numbers]) -> Tensor:
+def _of_each(
+    given: Tensor, count: int, dtype: type[np.signedinteger[Any]], function: Callable[[Numbers], Numbers]
+) -> Tensor:
     do_not_cache()
     found = [function(matrix) for matrix in given.reshape(given.shape[:-1].numel(), given.shape[-1]).tolist()]
-    return torch.tensor(found, dtype=dtype, device=given.device).reshape(*given.shape[:-1], count)
+    return torch.from_numpy(np.array(found, dtype)).reshape(*given.shape[:-1], count)
 
 
 def _exchanges(rows: Numbers, k: int) -> Numbers:

@@ -32,6 +32,7 @@ def _distances(op: str) -> list[Case]:
         Case(op, "itself", lambda: (uniform(1, 19, 3), uniform(1, 19, 3), 2.0), dtypes=EVERY),
         Case(op, "special", lambda: (uniform(7, 9, 4, special=True), uniform(8, 21, 4, special=True), 2.0), dtypes=EVERY),
         Case(op, "subnormal", lambda: (uniform(7, 4, 5, scale=2.0**-66), uniform(8, 17, 5, scale=2.0**-66), 2.0), dtypes=DOUBLE),
+        Case(op, "subnormal_sums", lambda: (uniform(7, 4, 5, scale=2.0**-130), uniform(8, 17, 5, scale=2.0**-130), 1.0)),
         Case(op, "strided", lambda: (uniform(1, 9, 8)[::2, ::2], uniform(2, 4, 18).t(), 1.0)),
         Case(op, "no_terms", lambda: (uniform(1, 3, 0), uniform(2, 4, 0), 2.0)),
         Case(op, "no_rows", lambda: (uniform(1, 0, 3), uniform(2, 4, 3), 2.0)),
