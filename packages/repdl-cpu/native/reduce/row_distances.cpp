@@ -96,7 +96,7 @@ std::int64_t matrix_of(const Tensor& operand, const Tensor& output, std::int64_t
 }
 
 template <class T>
-void row_distances(const Tensor& x1, const Tensor& x2, double p, const Contract& contract, const Tensor& output,
+void row_distances(const Tensor& x1, const Tensor& x2, std::int64_t p, const Contract& contract, const Tensor& output,
                    const ExecContext& exec) {
   const std::int64_t rows = x1.size[x1.dims - 2], count = x2.size[x2.dims - 2], terms = x1.size[x1.dims - 1];
   if (output.count() == 0) return;

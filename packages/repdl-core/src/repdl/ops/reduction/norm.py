@@ -148,9 +148,13 @@ def _pairs(x1: Tensor, x2: Tensor, p: float, contract: str) -> Tensor:
     return _ops.vector_norm(differences, p, [differences.dim() - 1], False, contract)
 
 
+def _of_each_pair(x1: Tensor, x2: Tensor, p: float, contract: str) -> Tensor:
+    return _ops.row_distances(x1, x2, int(p), contract) if p in (1, 2) else _pairs(x1, x2, p, contract)
+
+
 composite(
     "row_distances",
-    "(Tensor x1, Tensor x2, float p, str contract) -> Tensor",
+    "(Tensor x1, Tensor x2, int p, str contract) -> Tensor",
     _pairs,
     calls=("sub", *OPS["vector_norm"].calls),
     check=_check_pairs,
@@ -161,7 +165,7 @@ composite(
 composite(
     "cdist",
     "(Tensor x1, Tensor x2, float p, str contract) -> Tensor",
-    lambda x1, x2, p, contract: (_ops.row_distances if p in (1, 2) else _pairs)(x1, x2, p, contract),
+    _of_each_pair,
     calls=("row_distances", *OPS["row_distances"].calls),
     check=_check_pairs,
     dtypes=Dtypes(),

@@ -17,26 +17,27 @@ def _name(order: float) -> str:
 
 
 def _distances(op: str) -> list[Case]:
+    number = int if op == "row_distances" else float
     return [
         *(
-            Case(op, _name(p), lambda p=p: (uniform(1, 5, 9), uniform(2, 20, 9), p), dtypes=EVERY)
+            Case(op, _name(p), lambda p=p: (uniform(1, 5, 9), uniform(2, 20, 9), number(p)), dtypes=EVERY)
             for p in (2.0, 1.0)
         ),
         *(
-            Case(op, f"{m}_terms_{_name(p)}", lambda m=m, p=p: (uniform(1, 3, m), uniform(2, 18, m), p), dtypes=DOUBLE)
+            Case(op, f"{m}_terms_{_name(p)}", lambda m=m, p=p: (uniform(1, 3, m), uniform(2, 18, m), number(p)), dtypes=DOUBLE)
             for m in (1, 16, 17, 64, 65, 1100)
             for p in (2.0, 1.0)
         ),
-        Case(op, "batch", lambda: (uniform(1, 2, 3, 4, 7), uniform(2, 2, 3, 5, 7), 2.0), dtypes=EVERY),
-        Case(op, "batches", lambda: (uniform(1, 3, 1, 4, 7), uniform(2, 2, 5, 7), 1.0), dtypes=EVERY),
-        Case(op, "itself", lambda: (uniform(1, 19, 3), uniform(1, 19, 3), 2.0), dtypes=EVERY),
-        Case(op, "special", lambda: (uniform(7, 9, 4, special=True), uniform(8, 21, 4, special=True), 2.0), dtypes=EVERY),
-        Case(op, "subnormal", lambda: (uniform(7, 4, 5, scale=2.0**-66), uniform(8, 17, 5, scale=2.0**-66), 2.0), dtypes=DOUBLE),
-        Case(op, "subnormal_sums", lambda: (uniform(7, 4, 5, scale=2.0**-130), uniform(8, 17, 5, scale=2.0**-130), 1.0)),
-        Case(op, "strided", lambda: (uniform(1, 9, 8)[::2, ::2], uniform(2, 4, 18).t(), 1.0)),
-        Case(op, "no_terms", lambda: (uniform(1, 3, 0), uniform(2, 4, 0), 2.0)),
-        Case(op, "no_rows", lambda: (uniform(1, 0, 3), uniform(2, 4, 3), 2.0)),
-        Case(op, "no_batch", lambda: (uniform(1, 0, 2, 3), uniform(2, 0, 4, 3), 2.0)),
+        Case(op, "batch", lambda: (uniform(1, 2, 3, 4, 7), uniform(2, 2, 3, 5, 7), number(2.0)), dtypes=EVERY),
+        Case(op, "batches", lambda: (uniform(1, 3, 1, 4, 7), uniform(2, 2, 5, 7), number(1.0)), dtypes=EVERY),
+        Case(op, "itself", lambda: (uniform(1, 19, 3), uniform(1, 19, 3), number(2.0)), dtypes=EVERY),
+        Case(op, "special", lambda: (uniform(7, 9, 4, special=True), uniform(8, 21, 4, special=True), number(2.0)), dtypes=EVERY),
+        Case(op, "subnormal", lambda: (uniform(7, 4, 5, scale=2.0**-66), uniform(8, 17, 5, scale=2.0**-66), number(2.0)), dtypes=DOUBLE),
+        Case(op, "subnormal_sums", lambda: (uniform(7, 4, 5, scale=2.0**-130), uniform(8, 17, 5, scale=2.0**-130), number(1.0))),
+        Case(op, "strided", lambda: (uniform(1, 9, 8)[::2, ::2], uniform(2, 4, 18).t(), number(1.0))),
+        Case(op, "no_terms", lambda: (uniform(1, 3, 0), uniform(2, 4, 0), number(2.0))),
+        Case(op, "no_rows", lambda: (uniform(1, 0, 3), uniform(2, 4, 3), number(2.0))),
+        Case(op, "no_batch", lambda: (uniform(1, 0, 2, 3), uniform(2, 0, 4, 3), number(2.0))),
     ]  # fmt: skip
 
 
