@@ -4,6 +4,7 @@
 //     column k, from row k on: A - L[k:, :k] @ U[:k, k]; its largest element changes places with the first one, which
 //     divides the others; row k right of it: A - L[k, :k] @ U[:k, k + 1:]
 #include <algorithm>
+#include <cstring>
 #include <limits>
 #include <numeric>
 #include <type_traits>

@@ -27,17 +27,6 @@ struct Bag {
 };
 
 template <class T>
-void sum_weighted_rows(const Bag<T>& bag, std::int64_t width, T* out, const Contract& contract) {
-  if (fits_lanes(bag.count(), contract))
-    return fold_terms(bag.count(), width, WeightedTerms<T>{bag.rows.data(), bag.factors.data()}, out);
-  for (std::int64_t c = 0; c < width; ++c)
-    out[c] = canonical(sum_of(bag.count(), contract, [&bag, c](std::int64_t i) {
-      const auto at = static_cast<std::size_t>(i);
-      return repdl::mul(bag.rows[at][c], bag.factors[at]);
-    }));
-}
-
-template <class T>
 void bag_sum(const Tensor& weight, const Tensor& index, const Tensor& begins, const Tensor& factors,
              std::int64_t length, std::int64_t padding_idx, bool, bool mean, const Contract& contract,
              const Tensor& output, const ExecContext& exec) {
@@ -59,7 +48,7 @@ void bag_sum(const Tensor& weight, const Tensor& index, const Tensor& begins, co
       }
       T* const to = output.as<T>() + b * width;
       if (factor)
-        sum_weighted_rows(bag, width, to, contract);
+        sum_terms_of_columns(bag.count(), width, contract, WeightedTerms<T>{bag.rows.data(), bag.factors.data()}, to);
       else
         sum_rows(bag.count(), width, bag.rows.data(), to, contract);
       if (!mean) continue;

@@ -57,7 +57,7 @@ struct AddedTo {
   double alpha;
   T nothing = std::copysign(T(0), std::signbit(alpha) ? T(1) : T(-1));
 
-  // TermRows from .. until at `to`.
+  // Rows from .. until at `to`.
   template <class Place>
   void rows(const Terms<Place>& terms, std::int64_t from, std::int64_t until, T* to) const {
     if (width == 1) {
@@ -90,7 +90,7 @@ struct AddedTo {
   }
 };
 
-// TermRows of one element, from .. until.
+// Rows of one element, from .. until.
 template <class Place, class T>
 void sum_elements(const T* sorted, const Terms<Place>& terms, std::int64_t from, std::int64_t until,
                   const Contract& contract, T* out) {

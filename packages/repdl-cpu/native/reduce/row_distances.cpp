@@ -34,40 +34,6 @@ struct DistanceTerms {
   }
 };
 
-// The sum of terms begin .. end of a block: lanes, folded.
-template <class T, class Term>
-VecOf<T> block_of_terms(std::int64_t begin, std::int64_t end, std::int64_t lanes, std::int64_t c, int n,
-                        const Term& term) {
-  VecOf<T> lane[max_lanes];
-  std::int64_t filled = std::min(lanes, end - begin);
-  for (std::int64_t l = 0; l < filled; ++l) {
-    lane[l] = VecOf<T>::zero();
-    for (std::int64_t k = begin + l; k < end; k += lanes) lane[l] = lane[l] + term(k, c, n);
-  }
-  fold_lanes(lanes, [&](std::int64_t half) {
-    for (std::int64_t l = 0; l + half < filled; ++l) lane[l] = lane[l] + lane[l + half];
-    filled = std::min(filled, half);
-  });
-  return lane[0];
-}
-
-// out[c] = the sum of term(k, c) over k < M.
-template <class T, class Term>
-void sum_terms_of_columns(std::int64_t terms, std::int64_t columns, const Contract& contract, const Term& term,
-                          T* out) {
-  using Vector = VecOf<T>;
-  if (fits_lanes(terms, contract)) return fold_terms(terms, columns, term, out);
-  const std::int64_t block = sum_block_of(contract, terms);
-  for (std::int64_t c = 0; c < columns; c += Vector::width) {
-    const int n = static_cast<int>(std::min<std::int64_t>(Vector::width, columns - c));
-    Tree<Vector, 40> tree;
-    std::int64_t begin = 0;
-    for (; begin + block < terms; begin += block)
-      tree.push(block_of_terms<T>(begin, begin + block, contract.sum_lanes, c, n, term));
-    canonical(tree.finish(block_of_terms<T>(begin, terms, contract.sum_lanes, c, n, term))).store(out + c, n);
-  }
-}
-
 template <class T, bool is_square>
 void distances(const T* x1, std::int64_t rows, const T* columns, std::int64_t count, std::int64_t terms,
                const Contract& contract, T* out, int threads) {

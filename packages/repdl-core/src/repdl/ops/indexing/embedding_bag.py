@@ -148,7 +148,7 @@ def embedding_bag(
         check_range(op, -size <= padding < size, lambda: f"padding_idx is {padding}, expected {-size} to {size - 1}")
         padding %= size
     index = as_index(op, input, size, name="input").reshape(-1)
-    length, left, begins = 0, False, None  # the longest bag, and whether only a device knows it
+    length, begins = 0, None  # of all bags, or of the longest one; where they begin, if they differ
     if input.dim() == 2:
         check(op, offsets is None, "offsets is given with a 2-D input, expected None: its rows are the bags")
         length = input.shape[1]
@@ -165,8 +165,8 @@ def embedding_bag(
         return _ops.bag_sum(weight, index, begins, factors, *options)
     assert begins is not None
     bags = begins.shape[0] - 1
+    left = input.dim() == 1 and not host.is_on_host(begins)  # to the device, which alone knows the longest one
     if input.dim() == 1:
-        left = not host.is_on_host(begins)
         length = index.shape[0] if left or bags == 0 else int(begins.diff().max())
     if not (bags and length and weight.shape[1]):
         return _ops.index_sum(weight[:0], index[:0], bags, contract)
