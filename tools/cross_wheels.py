@@ -78,8 +78,9 @@ def build(platform: str, folder: Path) -> Path:
         )
         (wheel,) = Path(made).glob("*.whl")
         repaired = Path(made) / "repaired"
-        # It names the oldest C library that has what the wheel calls. This machine's libc.so would be read for musl's.
-        elsewhere = ("--ldpaths", made) if platform.startswith("musl") else ()
+        # It names the oldest C library that has what the wheel calls. Zig calls musl libc.so, as musl's own loader also
+        # does, and auditwheel libc.musl-x86_64.so.1; this machine's libc.so is another library.
+        elsewhere = ("--ldpaths", made, "--exclude", "libc.so") if platform.startswith("musl") else ()
         run(sys.executable, "-m", "auditwheel", "repair", "--plat", "auto", *elsewhere, "-w", repaired, wheel)
         (wheel,) = repaired.glob("*.whl")
         folder.mkdir(parents=True, exist_ok=True)
