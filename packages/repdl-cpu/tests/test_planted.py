@@ -27,7 +27,7 @@ UNITS = {
     "matmul": ["matmul", "micro_kernel"], "conv2d": CONVOLUTIONS, "double": ["gemm_double", "conv2d_double"], "norm_double": ["norm_double"],
     "attention": ["attention", "attention_backward", "micro_kernel"], "recurrent": ["recurrent", "recurrent_backward", "matmul", "micro_kernel"],
     "interpolate": ["nearest", "resample"],
-    "linalg": ["cholesky", "lu_factor", "qr", "solve_triangular"], "index_sum": ["index_sum", "index_amax", "index_prod", "bag_sum"], "norm": ["row_distances"],
+    "linalg": ["cholesky", "lu_factor", "qr", "solve_triangular"], "index_sum": ["index_sum", "index_amax", "index_prod", "bag_sum"], "norm": ["row_distances"], "sum": ["sum", "sum_of_squares"], "ctc_loss": ["ctc_states"],
     "random": ["draw", "normal", "permutation", "poisson"], "elementwise": ["pointwise"], "activation": ["pointwise"], "losses": ["pointwise"],
     **{f"{name}_step": ["step"] for name in ("adadelta", "adagrad", "adam", "adamax", "asgd", "nadam", "radam", "rprop", "sgd")},
 }  # fmt: skip

@@ -3,10 +3,13 @@
 //   for i < rows:  (rows, n) -> (rows), (rows)
 //     index[i] = first NaN of x[i, :], else first of its largest elements
 #include <limits>
+#include <vector>
 
 #include "base/routes.hpp"
+#include "base/scratch.hpp"
 #include "base/threads.hpp"
 #include "base/tuned.hpp"
+#include "reduce/reduced_dims.hpp"
 #include "reduce/row_max.hpp"
 #include "repdl/contract/arithmetic.hpp"
 #include "repdl/shape/around.hpp"
@@ -83,10 +86,57 @@ void max_dim(const Tensor& input, std::int64_t, bool, const Tensor& values, cons
   });
 }
 
+// Rows side by side, whose first elements follow each other: tiles of them, an element of each at a time.
+template <class T>
+void largest_of_columns(const T* x, T* values, const ReducedDims& outer, const ReducedDims& reduced, int threads) {
+  constexpr std::int64_t tile = tuned(1024, 64);
+  const std::int64_t width = outer.inner_size(), n = reduced.count, tiles = (width + tile - 1) / tile;
+  const std::int64_t tasks = std::max<std::int64_t>(1, (1 << 15) / (n * std::min(width, tile) + 1));
+  parallel_for(outer.count / width * tiles, tasks, threads, [&](std::int64_t begin, std::int64_t end) {
+    std::vector<int> nan(tile);
+    for (std::int64_t task = begin; task < end; ++task) {
+      REPDL_ROUTE("max: columns", sizeof(T));
+      const std::int64_t row = task / tiles, first = task % tiles * tile, count = std::min(tile, width - first);
+      if (first > 0) REPDL_ROUTE("max: second tile of columns", sizeof(T));
+      const T* from = x + outer.offset(row * width) + first;
+      T* best = values + row * width + first;
+      std::fill(best, best + count, -std::numeric_limits<T>::infinity());
+      std::fill(nan.begin(), nan.begin() + count, 0);
+      for (std::int64_t i = 0; i < n; ++i) {
+        const T* next = from + reduced.offset(i);
+        for (std::int64_t c = 0; c < count; ++c) {
+          best[c] = next[c] > best[c] ? next[c] : best[c];  // of zeros the first
+          nan[c] |= next[c] != next[c];
+        }
+      }
+      for (std::int64_t c = 0; c < count; ++c)
+        best[c] = nan[c] ? canonical(std::numeric_limits<T>::quiet_NaN()) : best[c];
+    }
+  });
+}
+
 // The maximum of each row of the last dimension: (rows, n) -> (rows).
 template <class T>
 void amax(const Tensor& input, const Tensor& output, const ExecContext& exec) {
-  largest_of_rows(input.as<T>(), output.as<T>(), output.count(), input.size[input.dims - 1], exec.threads);
+  const std::int64_t last = input.dims - 1;
+  const Ints along{&last, 1};
+  const ReducedDims outer(Dimensions(input, along, false)), reduced(Dimensions(input, along, true));
+  const T* x = input.as<T>();
+  T* values = output.as<T>();
+  const std::int64_t n = reduced.count;
+  if (outer.count == 0) return;
+  if (outer.inner_size() >= 4 && outer.inner_stride() == 1 && n > 1 && reduced.inner_stride() != 1)
+    return largest_of_columns(x, values, outer, reduced, exec.threads);
+  if (n <= 1 || reduced.inner_stride() == 1) {
+    for_rows(outer.count, n, exec.threads, [&](std::int64_t i) { values[i] = largest_of(x + outer.offset(i), n); });
+    return;
+  }
+  for_rows(outer.count, n, exec.threads, [&](std::int64_t i) {
+    REPDL_ROUTE("max: strided row", sizeof(T));
+    const Scratch<T> row(n);
+    reduced.gather(x + outer.offset(i), 0, n, row.data());
+    values[i] = largest_of(row.data(), n);
+  });
 }
 
 // out[i, j] = grad[i] / ties where x[i, j] is y[i], else +0; ties is how many of row i are.
@@ -119,7 +169,7 @@ const AddKernel max_kernels = add_kernels<&max<float>, &max<double>>("max", Layo
 const AddKernel max_dim_kernels = add_kernels<&max_dim<float>, &max_dim<double>>("max_dim", Layout::last);
 const AddKernel max_backward_kernels =
     add_kernels<&max_backward<float>, &max_backward<double>>("max_backward", Layout::rows);
-const AddKernel amax_kernels = add_kernels<&amax<float>, &amax<double>>("amax", Layout::rows);
+const AddKernel amax_kernels = add_kernels<&amax<float>, &amax<double>>("amax");
 const AddKernel amax_backward_kernels =
     add_kernels<&amax_backward<float>, &amax_backward<double>>("amax_backward", Layout::rows);
 

@@ -7,82 +7,29 @@
 // contiguous outer elements (columns); anything else is gathered piece by piece.
 #include "reduce/sum.hpp"
 
-#include <cstring>
 #include <vector>
 
 #include "base/routes.hpp"
 #include "base/streams.hpp"
 #include "base/threads.hpp"
+#include "reduce/reduced_dims.hpp"
 #include "repdl/contract/arithmetic.hpp"
-#include "repdl/shape/dimensions.hpp"
 
 namespace repdl::cpu {
 namespace {
-
-// Dimensions outermost first, without those of size 1, neighbours joined where the strides allow.
-struct Dims {
-  std::vector<std::int64_t> size, stride;
-  std::int64_t count = 1;
-
-  explicit Dims(const Dimensions& of) {
-    const std::vector<std::int64_t>&sizes = of.size, &strides = of.stride;
-    for (std::size_t d = 0; d < sizes.size(); ++d) {
-      count *= sizes[d];
-      if (sizes[d] == 1) continue;
-      if (!size.empty() && stride.back() == strides[d] * sizes[d]) {
-        size.back() *= sizes[d];
-        stride.back() = strides[d];
-      } else {
-        size.push_back(sizes[d]);
-        stride.push_back(strides[d]);
-      }
-    }
-  }
-
-  // Contiguous elements.
-  bool is_run() const { return size.size() <= 1 && inner_stride() == 1; }
-  std::int64_t inner_size() const { return size.empty() ? 1 : size.back(); }
-  std::int64_t inner_stride() const { return stride.empty() ? 1 : stride.back(); }
-
-  std::int64_t offset(std::int64_t index) const {
-    std::int64_t result = 0;
-    for (std::size_t d = size.size(); d-- > 1;) {
-      result += index % size[d] * stride[d];
-      index /= size[d];
-    }
-    return size.empty() ? 0 : result + index * stride[0];
-  }
-
-  // dst[0 .. n) = elements start .. start + n of the row-major index.
-  template <class T>
-  void gather(const T* x, std::int64_t start, std::int64_t n, T* dst) const {
-    const std::int64_t run = inner_size(), step = inner_stride();
-    while (n > 0) {
-      const std::int64_t count = std::min(n, run - start % run);
-      const T* src = x + offset(start);
-      if (step == 1)
-        std::memcpy(dst, src, sizeof(T) * static_cast<std::size_t>(count));
-      else
-        for (std::int64_t i = 0; i < count; ++i) dst[i] = src[i * step];
-      start += count;
-      dst += count;
-      n -= count;
-    }
-  }
-};
 
 constexpr std::int64_t grain = 1 << 15;  // elements worth a thread
 
 // Elements begin .. begin + n of the reduced index at x, n within one block.
 template <class T>
-T gathered_block(const T* x, const Dims& reduced, std::int64_t begin, std::int64_t n, const Contract& contract) {
+T gathered_block(const T* x, const ReducedDims& reduced, std::int64_t begin, std::int64_t n, const Contract& contract) {
   return sum_block_filled<T>(begin, n, contract, [&](std::int64_t start, std::int64_t count, T* dst) {
     reduced.gather(x, start, count, dst);
   });
 }
 
 template <class T>
-T row_at(const T* x, const Dims& reduced, const Contract& contract) {
+T row_at(const T* x, const ReducedDims& reduced, const Contract& contract) {
   REPDL_ROUTE("sum: row", sizeof(T));
   if (reduced.size.size() > 1) REPDL_ROUTE("sum: row, gathered", sizeof(T));
   if (reduced.size.size() <= 1) return sum_row(x, reduced.count, reduced.inner_stride(), contract);
@@ -92,7 +39,8 @@ T row_at(const T* x, const Dims& reduced, const Contract& contract) {
 
 // Contiguous outer elements: tiles of columns.
 template <class T>
-void columns(const T* x, T* out, const Dims& outer_dims, const Dims& reduced, const Contract& contract, int threads) {
+void columns(const T* x, T* out, const ReducedDims& outer_dims, const ReducedDims& reduced, const Contract& contract,
+             int threads) {
   const std::int64_t width = outer_dims.inner_size(), n = reduced.count, outer_size = outer_dims.count / width;
   // Long tiles, but enough of them for all threads, and not of less than a cache line's columns.
   const std::int64_t wanted = (width * outer_size + threads - 1) / threads;
@@ -144,8 +92,8 @@ void block_sums(const T* x, std::int64_t rows, std::int64_t row_stride, std::int
 
 // Few outputs: threads take whole blocks, and the tree joins them afterwards.
 template <class T>
-void few_outputs(const T* x, T* out, const Dims& outer_dims, const Dims& reduced, const Contract& contract,
-                 int threads) {
+void few_outputs(const T* x, T* out, const ReducedDims& outer_dims, const ReducedDims& reduced,
+                 const Contract& contract, int threads) {
   const std::int64_t n = reduced.count, block = sum_block_of(contract, n), blocks = (n + block - 1) / block;
   std::vector<T> partial(static_cast<std::size_t>(blocks));
   for (std::int64_t o = 0; o < outer_dims.count; ++o) {
@@ -184,8 +132,8 @@ void contiguous_rows(const T* x, T* out, std::int64_t rows, std::int64_t row_str
 
 // Each output is the sum of a row of n elements anywhere.
 template <class T>
-void strided_rows(const T* x, T* out, const Dims& outer_dims, const Dims& reduced, const Contract& contract,
-                  int threads) {
+void strided_rows(const T* x, T* out, const ReducedDims& outer_dims, const ReducedDims& reduced,
+                  const Contract& contract, int threads) {
   parallel_for(outer_dims.count, std::max<std::int64_t>(1, grain / (reduced.count + 1)), threads,
                [&](std::int64_t begin, std::int64_t end) {
                  for (std::int64_t o = begin; o < end; ++o)
@@ -196,7 +144,7 @@ void strided_rows(const T* x, T* out, const Dims& outer_dims, const Dims& reduce
 // Which loop computes a sum; no bit depends on it.
 enum class SumRoute { columns, few_outputs, contiguous_rows, strided_rows };
 
-SumRoute sum_route(const Dims& outer_dims, const Dims& reduced, const Contract& contract, int threads) {
+SumRoute sum_route(const ReducedDims& outer_dims, const ReducedDims& reduced, const Contract& contract, int threads) {
   const std::int64_t n = reduced.count;
   if (outer_dims.inner_size() >= 4 && outer_dims.inner_stride() == 1 && n > 0 &&
       (n == 1 || reduced.inner_stride() != 1))
@@ -210,7 +158,7 @@ template <class T>
 void sum(const Tensor& input, Ints dim, bool, const Contract& contract, const Tensor& output, const ExecContext& exec) {
   const T* x = input.as<T>();
   T* out = output.as<T>();
-  const Dims outer_dims(Dimensions(input, dim, false)), reduced(Dimensions(input, dim, true));
+  const ReducedDims outer_dims(Dimensions(input, dim, false)), reduced(Dimensions(input, dim, true));
   if (outer_dims.count == 0) return;
   switch (sum_route(outer_dims, reduced, contract, exec.threads)) {
     case SumRoute::columns: return columns(x, out, outer_dims, reduced, contract, exec.threads);

@@ -87,12 +87,23 @@ inline Vec absolute(Vec x) {
   for (int i = 0; i < Vec::width; ++i) x.v[i] = std::fabs(x.v[i]);
   return x;
 }
-inline Mask operator<(Vec a, Vec b) {
+template <class Compare>
+inline Mask compared(Vec a, Vec b, Compare compare) {
   float x[Vec::width], y[Vec::width];
   a.store(x), b.store(y);
   Mask result;
-  for (int i = 0; i < Vec::width; ++i) result.m[i] = x[i] < y[i];
+  for (int i = 0; i < Vec::width; ++i) result.m[i] = compare(x[i], y[i]);
   return result;
+}
+inline Mask operator<(Vec a, Vec b) {
+  return compared(a, b, [](float x, float y) { return x < y; });
+}
+inline Mask operator==(Vec a, Vec b) {
+  return compared(a, b, [](float x, float y) { return x == y; });
+}
+inline Mask operator&(Mask a, Mask b) {
+  for (int i = 0; i < Vec::width; ++i) a.m[i] = a.m[i] && b.m[i];
+  return a;
 }
 inline Vec select(Mask mask, Vec a, Vec b) {
   float x[Vec::width], y[Vec::width];
@@ -257,6 +268,8 @@ struct TestedMask {
 };
 
 inline TestedMask operator<(TestedVec a, TestedVec b) { return {a.value < b.value, a.decided & b.decided}; }
+inline TestedMask operator==(TestedVec a, TestedVec b) { return {a.value == b.value, a.decided & b.decided}; }
+inline TestedMask operator&(TestedMask a, TestedMask b) { return {a.value & b.value, a.decided & b.decided}; }
 inline TestedVec select(TestedMask mask, TestedVec a, TestedVec b) {
   return {select(mask.value, a.value, b.value), mask.decided & a.decided & b.decided};
 }

@@ -8,6 +8,8 @@ MATRICES = "test_matrices.py"
 DISTANCES = "test_parity.py -k TestCpu and row_distances"
 BAGS = "test_parity.py -k TestCpu and bag_sum"
 PRODUCTS = "test_parity.py -k TestCpu and index_prod"
+CTC = "test_parity.py -k TestCpu and ctc_"
+SQUARES = "test_parity.py -k TestCpu and sum_of_squares"
 SORT = "test_parity.py -k TestCpu and sort_"
 
 LINALG_BUGS = {
@@ -48,6 +50,20 @@ LINALG_BUGS = {
     "bag_sum_padding_is_a_term": Bug("reduce/bag_sum.cpp", {"if (at[i] == padding_idx) continue;": ""}, "index_sum", BAGS),
     "bag_sum_factors_of_the_first_bag": Bug("reduce/bag_sum.cpp", {"bag.factors.push_back(factor[i]);": "bag.factors.push_back(factor[i - first]);"}, "index_sum", BAGS),
     "bag_sum_unweighted": Bug("reduce/few_terms.hpp", {"(i, c, n) * VecOf<T>::set1(weight[i])": "(i, c, n)"}, "index_sum", BAGS),
+    "squares_of_fewer_rows": Bug("reduce/sum_of_squares.cpp", {"calls++ % sum_rows_at_once": "calls++ % 2"}, "sum", SQUARES),
+    "squares_second_tile_of_columns": Bug("reduce/sum_of_squares.cpp", {"reduced.offset(i);": "reduced.offset(i) - (first > 1024);"}, "sum", SQUARES),
+    "squares_of_a_share": Bug("reduce/sum_of_squares.cpp", {"squares_of_block(from, reduced, b * block": "squares_of_block(from, reduced, (b - begin) * block"}, "sum", SQUARES),
+    "squares_of_the_first_row": Bug("reduce/sum_of_squares.cpp", {"reduced.map(from, start": "reduced.map(x, start"}, "sum", SQUARES),
+    "ctc_chain_of_lanes": Bug("loss/ctc_states.cpp", {"contract.sum_lanes == 1 ||": ""}, "ctc_loss", CTC),
+    "ctc_never_a_chain": Bug("loss/ctc_states.cpp", {"is_chain ? (a + b) + c : (a + c) + b": "(a + c) + b"}, "ctc_loss", CTC),
+    "ctc_always_a_chain": Bug("loss/ctc_states.cpp", {"is_chain ? (a + b) + c : (a + c) + b": "(a + b) + c"}, "ctc_loss", CTC),
+    "ctc_infinite_largest": Bug("loss/ctc_states.cpp", {"largest - largest == T(0) ? largest : T(0)": "largest"}, "ctc_loss", CTC),
+    "ctc_skips_all": Bug("loss/ctc_states.cpp", {"skips_[s] ? before_here[s - 2] : impossible<T>": "before_here[s - 2]"}, "ctc_loss", CTC),
+    "ctc_one_step_more": Bug("loss/ctc_states.cpp", {"if (t < length) {": "if (t <= length) {"}, "ctc_loss", CTC),
+    "ctc_gradient_of_skipped": Bug("loss/ctc_states.cpp", {"to_two[s] = skip[s] ? to_two[s] : T(0);": "to_two[s] = to_two[s];"}, "ctc_loss", CTC),
+    "ctc_gradient_goes_on": Bug("loss/ctc_states.cpp", {"if (counts) after[s] = T(0);": ""}, "ctc_loss", CTC),
+    "ctc_gradient_from_the_last": Bug("loss/ctc_states.cpp", {"alphas.as<T>() + at - batch * states": "alphas.as<T>() + at"}, "ctc_loss", CTC),
+    "ctc_gradient_of_another_nan": Bug("loss/ctc_states.cpp", {"counts ? canonical(after[s]) : T(0)": "counts ? after[s] : T(0)"}, "ctc_loss", CTC),
     "prod_last_alone": Bug("reduce/prod.cpp", {"to[n / 2] = x[n - 1];": "to[n / 2] = x[n / 2];"}, "prod"),
     "prod_of_one_is_canonical": Bug("reduce/prod.cpp", {"out[r] = x[0];": "out[r] = canonical(x[0]);"}, "prod"),
     "prod_of_another_nan": Bug("reduce/prod.cpp", {"canonical(here[0])": "here[0]"}, "prod"),

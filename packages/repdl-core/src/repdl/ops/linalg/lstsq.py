@@ -90,7 +90,7 @@ def _solved(a: Tensor, b: Tensor, rcond: float | None, driver: str, contract: st
     if rows > columns:
         products = _ops.matmul(expand_to(a, (*batch, rows, columns), contract), x, False, False, contract)
         rest = _ops.sub(products, b, contract)
-        residuals = _ops.sum(_ops.square(rest), [rest.dim() - 2], False, contract)
+        residuals = _ops.sum_of_squares(rest, [rest.dim() - 2], False, contract)
     return x, residuals, torch.empty(0, dtype=torch.int64, device=a.device)
 
 

@@ -25,6 +25,90 @@ _LOWEST, _IMPOSSIBLE = -1e30, 1e29
 """The logarithm of no probability, finite so that derivatives are; a loss beyond the second has none."""
 
 
+def _check_states(op: str, skips: Tensor, input_lengths: Tensor, **tensors: Tensor) -> None:
+    check_dim(op, 3, **tensors)
+    (shape, *others) = [tuple(t.shape) for t in tensors.values()]
+    for name, other in zip(list(tensors)[1:], others):
+        check_size(op, f"{name}.shape", other, shape, f"{next(iter(tensors))}.shape")
+    check_size(op, "skips.shape", tuple(skips.shape), shape[1:], "a batch of states")
+    check_size(op, "input_lengths.shape", tuple(input_lengths.shape), shape[1:2], "the batch")
+
+
+def _first(skips: Tensor, like: Tensor) -> Tensor:
+    """The states before the first step, `(N, S)`."""
+    state = torch.arange(skips.shape[1], device=skips.device)
+    return torch.where(state == 0, scalar(0.0, like), scalar(_LOWEST, like)).expand(skips.shape)
+
+
+def _followed(alpha: Tensor, skips: Tensor, c: str) -> tuple[Tensor, Tensor, Tensor]:
+    """`exp(x - m)` of the three states that each follows, `(N, S, 3)`, their sum, and m, the largest, finite."""
+    lowest, zero = scalar(_LOWEST, alpha), scalar(0.0, alpha)
+    padded = torch.cat([lowest.expand(skips.shape[0], 2), alpha], 1)
+    two = _ops.where(skips, padded[:, :-2], lowest, c)
+    rows = torch.stack([alpha, padded[:, 1:-1], two], 2)
+    largest = _ops.amax(rows.detach())
+    finite = _ops.where(largest.isinf(), zero, largest, c)
+    exponentials = _ops.exp(_ops.sub(rows, finite.unsqueeze(2), c))
+    return exponentials, _ops.sum(exponentials, [2], False, c), finite
+
+
+def _states(emitted: Tensor, skips: Tensor, input_lengths: Tensor, c: str) -> Tensor:
+    alpha, alphas = _first(skips, emitted), []
+    for t in range(emitted.shape[0]):
+        _, total, largest = _followed(alpha, skips, c)
+        following = _ops.add(_ops.add(_ops.log(total), largest, c), emitted[t], c)
+        alpha = _ops.where((t < input_lengths).unsqueeze(1), following, alpha, c)
+        alphas.append(alpha)
+    return torch.stack(alphas) if alphas else emitted.clone()
+
+
+def _to_emitted(grad: Tensor, alphas: Tensor, skips: Tensor, input_lengths: Tensor, c: str) -> Tensor:
+    zero, found = scalar(0.0, grad), []
+    after = zero.expand(skips.shape)
+    for t in reversed(range(grad.shape[0])):
+        exponentials, total, _ = _followed(alphas[t - 1] if t else _first(skips, grad), skips, c)
+        g, counts = _ops.add(after, grad[t], c), (t < input_lengths).unsqueeze(1)
+        here = _ops.where(counts, g, zero, c)
+        own, one, two = _ops.mul(_ops.div(here, total, c).unsqueeze(2), exponentials, c).unbind(2)
+        none = zero.expand(skips.shape[0], 2)
+        one = torch.cat([one[:, 1:], none[:, :1]], 1)
+        two = torch.cat([_ops.where(skips, two, zero, c)[:, 2:], none], 1)[:, : skips.shape[1]]
+        from_next = _ops.sum(torch.stack([own, one, two], 2), [2], False, c)
+        after = _ops.add(_ops.where(counts, zero, g, c), from_next, c)
+        found.append(here)
+    return torch.stack(found[::-1]) if found else grad.clone()
+
+
+_OF_STATES = ("add", "amax", "exp", "sub", "sum", "where")
+composite(
+    "ctc_states",
+    "(Tensor emitted, Tensor skips, Tensor input_lengths, str contract) -> Tensor",
+    _states,
+    calls=(*_OF_STATES, "log"),
+    check=lambda emitted, skips, input_lengths: _check_states("ctc_states", skips, input_lengths, emitted=emitted),
+    fake=lambda emitted: emitted.new_empty(emitted.shape),
+    gradients={
+        "emitted": lambda g, output, skips, input_lengths, contract: _ops.ctc_states_backward(
+            g, output, skips, input_lengths, contract
+        )
+    },
+    dtypes=Dtypes(bools=("skips",), integers=("input_lengths",)),
+    family="ctc_loss",
+)
+composite(
+    "ctc_states_backward",
+    "(Tensor grad, Tensor alphas, Tensor skips, Tensor input_lengths, str contract) -> Tensor",
+    _to_emitted,
+    calls=(*_OF_STATES, "div", "mul"),
+    check=lambda grad, alphas, skips, input_lengths: _check_states(
+        "ctc_states_backward", skips, input_lengths, grad=grad, alphas=alphas
+    ),
+    fake=lambda grad: grad.new_empty(grad.shape),
+    dtypes=Dtypes(bools=("skips",), integers=("input_lengths",)),
+    family="ctc_loss",
+)
+
+
 def _check(
     op: str,
     log_probs: Tensor,
@@ -69,23 +153,15 @@ def _formula(
     within = torch.arange(most, device=device) < target_lengths.unsqueeze(1)
     labels = torch.full((batch, states), blank, dtype=torch.int64, device=device)
     labels[:, 1::2] = torch.where(within, targets, blank)
-    state = torch.arange(states, device=device).expand(batch, states)
     skips = torch.zeros((batch, states), dtype=torch.bool, device=device)
     skips[:, 2:] = (labels[:, 2:] != blank) & (labels[:, 2:] != labels[:, :-2])
-    # From which states each follows; `states` is a column of none.
-    before = [state, torch.where(state > 0, state - 1, states), torch.where(skips, state - 2, states)]
-    sources = torch.stack(before, 2)
     valid = (labels >= 0) & (labels < classes)
     offsets = torch.arange(steps * batch, device=device).view(steps, batch, 1) * classes
     index = torch.where(valid, labels + offsets, -1)
     emitted = _ops.embedding(log_probs.reshape(-1, 1), index, -1, False, c).squeeze(-1)
     emitted = _ops.clamp(emitted, _LOWEST, float("inf"))
-    none = lowest.expand(batch, 1)
-    alpha = torch.where(state == 0, zero, lowest)
-    for t in range(steps):
-        total = _ops.logsumexp(_rows(torch.cat([alpha, none], 1), sources, c), [2], False, c)
-        following = _ops.add(total, emitted[t], c)
-        alpha = _ops.where((t < input_lengths).unsqueeze(1), following, alpha, c)
+    alphas = _ops.ctc_states(emitted, skips, input_lengths, c)
+    alpha, none = alphas[-1] if steps else _first(skips, log_probs), lowest.expand(batch, 1)
     last = 2 * target_lengths.unsqueeze(1)
     ends = torch.cat([last, torch.where(last > 0, last - 1, states)], 1)
     losses = _ops.neg(_ops.logsumexp(_rows(torch.cat([alpha, none], 1), ends, c), [1], False, c))
@@ -104,7 +180,7 @@ composite(
     "(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank, str reduction, "
     "bool zero_infinity, str contract) -> Tensor",
     _formula,
-    calls=("embedding", "clamp", "add", "where", "neg", "div", "sum", *OPS["logsumexp"].calls),
+    calls=("embedding", "clamp", "ctc_states", "where", "neg", "div", "sum", *OPS["logsumexp"].calls),
     check=_check,
     dtypes=Dtypes(integers=("targets", "input_lengths", "target_lengths")),
     autocast={"cpu": torch.float32},

@@ -26,12 +26,11 @@ def _positive_part(x: Tensor) -> Tensor:
 
 
 def _cosine_embedding(input1: Tensor, input2: Tensor, target: Tensor, margin: float, c: str) -> Tensor:
-    def total(x: Tensor) -> Tensor:
-        return _ops.sum(x, [x.dim() - 1], False, c)
-
     one, zero, least = (scalar(n, input1) for n in (1.0, 0.0, _LEAST_SQUARE))
-    first, second = (_ops.add(total(_ops.square(x)), least, c) for x in (input1, input2))
-    cosine = _ops.div(total(_ops.mul(input1, input2, c)), _ops.sqrt(_ops.mul(first, second, c)), c)
+    squares = (_ops.sum_of_squares(x, [x.dim() - 1], False, c) for x in (input1, input2))
+    first, second = (_ops.add(total, least, c) for total in squares)
+    product = _ops.mul(input1, input2, c)
+    cosine = _ops.div(_ops.sum(product, [product.dim() - 1], False, c), _ops.sqrt(_ops.mul(first, second, c)), c)
     apart = _positive_part(_ops.sub(cosine, scalar(margin, cosine), c))
     same = _ops.where(target == 1, _ops.sub(one, cosine, c), zero, c)
     return _ops.add(same, _ops.where(target == -1, apart, zero, c), c)
@@ -52,7 +51,7 @@ element_loss(
         "of each row: `a + b`, a = `1 - z` where y is 1, else +0; b = `maximum(z - margin, 0)` where y is -1, else +0; "
         "`z = sum(x1 * x2) / sqrt((sum(square(x1)) + 1e-12) * (sum(square(x2)) + 1e-12))`",
     ),
-    calls="square add mul sqrt sub clamp where",
+    calls="sum_of_squares add mul sqrt sub clamp where",
     check=_check_cosine,
     cases=CaseSpec("written"),
     fixed=("target",),

@@ -14,11 +14,24 @@ from repdl.dtypes import Dtypes
 from repdl.errors import check
 from repdl.ops.common import at_zero, constant, floating, sort_key
 from repdl.ops.common.arithmetic import div, mul, sub
-from repdl.ops.declare import LN_2, PI, Expression, Written, broadcast_shape, f, guarded, named, pointwise, public
+from repdl.ops.declare import (
+    LN_2,
+    PI,
+    POINTWISE,
+    Expression,
+    Written,
+    broadcast_shape,
+    f,
+    guarded,
+    named,
+    pointwise,
+    public,
+)
 from repdl.ops.pointwise.elementwise import Operand, promoted
 from repdl.ops.pointwise.ternary import clamp
 from repdl.registry import DECLARATIONS, CaseSpec, Declaration, as_float, composite, functions as _ops
 from repdl.registry.declaration import item
+from repdl.tensors import layout
 
 __all__ = ["hypot", "logaddexp", "logaddexp2", "logit", "sinc", "xlogy"]
 
@@ -64,7 +77,15 @@ def _formula(
         broadcast_shape(name, **dict(zip(listed[:tensors], args)))
 
     DECLARATIONS[name] = Declaration(item(f"{name}({', '.join(listed)}) -> output", order, backward), cases)
-    return composite(name, f"({rest}", formula, calls=calls, check=check_shapes, dtypes=Dtypes(), family="elementwise")
+    POINTWISE.add(name)
+    return composite(
+        *(name, f"({rest}", formula),
+        calls=calls,
+        check=check_shapes,
+        fake=lambda *args: layout.pointwise(*args[:tensors]).empty(args[0]),
+        dtypes=Dtypes(),
+        family="elementwise",
+    )
 
 
 def _log_of_sum(log_of: Callable[[Tensor], Tensor], exp: str) -> Callable[[Tensor, Tensor, str], Tensor]:

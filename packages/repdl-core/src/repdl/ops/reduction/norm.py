@@ -37,7 +37,7 @@ def _formula(x: Tensor, order: float, dim: Sequence[int], keepdim: bool, contrac
         return _ops.sum(terms, dim, keepdim, contract)
 
     if order == 2:
-        return _ops.root(total(_ops.square(x)))
+        return _ops.root(_ops.sum_of_squares(x, dim, keepdim, contract))
     size = _ops.abs(x)
     if order == 1:
         return total(size)
@@ -68,7 +68,7 @@ composite(
     "vector_norm",
     "(Tensor x, float ord, int[] dim, bool keepdim, str contract) -> Tensor",
     _formula,
-    calls=("sum", "square", "root", "where", "abs", "amax", "neg", "sign", "pow"),
+    calls=("sum", "sum_of_squares", "root", "where", "abs", "amax", "neg", "sign", "pow"),
     check=_check,
     dtypes=Dtypes(),
     autocast=FLOAT32_ON_CUDA,

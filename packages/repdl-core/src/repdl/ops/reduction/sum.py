@@ -1,4 +1,4 @@
-"""sum, and mean, a formula over it: a sum and one division."""
+"""sum, and formulas over it: mean, a sum and one division, and the sum of squares."""
 
 from __future__ import annotations
 
@@ -84,6 +84,25 @@ composite(
     check=check_dims,
     fake=_fake,
     gradients={"input": _spread_mean},
+    dtypes=Dtypes(),
+    family="sum",
+)
+
+
+def _spread_squares(g: Tensor, input: Tensor, dim: Sequence[int], keepdim: bool, contract: str) -> Tensor:
+    dtype, (wide, x) = widened(g, input)
+    spread = _spread(wide, x.shape, dim, keepdim, contract)
+    return narrowed(_ops.mul(spread, _ops.add(x, x, contract), contract), dtype)
+
+
+composite(
+    "sum_of_squares",
+    "(Tensor input, int[] dim, bool keepdim, str contract) -> Tensor",
+    lambda input, dim, keepdim, contract: _ops.sum(_ops.square(input), dim, keepdim, contract),
+    calls=("sum", "square"),
+    check=check_dims,
+    fake=_fake,
+    gradients={"input": _spread_squares},
     dtypes=Dtypes(),
     family="sum",
 )

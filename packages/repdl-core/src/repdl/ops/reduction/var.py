@@ -26,7 +26,7 @@ def _formula(input: Tensor, dim: Sequence[int], correction: float, keepdim: bool
     for d in dim:
         count *= input.shape[d]
     deviations = _ops.sub(input, _ops.mean(input, dim, True, contract), contract)
-    total = _ops.sum(_ops.square(deviations), dim, keepdim, contract)
+    total = _ops.sum_of_squares(deviations, dim, keepdim, contract)
     left = rounding.difference(float(count), correction)
     divisor = constant(left if left > 0 else 0.0, total.dtype, total.device)
     return _ops.div(total, divisor, contract)
@@ -36,7 +36,7 @@ composite(
     "var",
     "(Tensor input, int[] dim, float correction, bool keepdim, str contract) -> Tensor",
     _formula,
-    calls=("sub", "square", "sum", "div"),
+    calls=("sub", "sum", "sum_of_squares", "div"),
     check=check_dims,
     dtypes=Dtypes(),
 )

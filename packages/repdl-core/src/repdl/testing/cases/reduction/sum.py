@@ -1,4 +1,4 @@
-"""Cases of sum: lengths around the lanes and the block, every choice of dims, layouts. Cases of mean: counts."""
+"""Cases of sum: lengths around the lanes and the block, every choice of dims, layouts. Cases of what is made of it."""
 
 from __future__ import annotations
 
@@ -123,4 +123,19 @@ CASES = [
         "not_by_reciprocal",
         lambda: (torch.cat([torch.arange(100.0)[:, None], torch.zeros(100, 40)], 1), [1], False),
     ),
+]
+
+_SQUARED = (
+    *(f"row_{n}" for n in (0, 1, 65, 1024, 1025, 5000, 13500)),
+    *("column_65", "column_1025", "columns_4", "columns_130", "columns_2200x70", "columns_3x4200"),
+    *("rows_9x2100", "dims_0_2", "dims_1_3", "dims_0_1_2_3", "keepdim", "no_dim", "no_dim_0d", "all_of_three_blocks"),
+    *("permuted_all", "permuted", "transposed_rows", "transposed_columns", "strided", "strided_columns"),
+    *("sliced_columns", "expanded_kept", "kept_empty", "special", "special_columns", "negative_zeros", "overflow"),
+)
+_OF_SUM = {case.name: case for case in CASES if case.op == "sum"}
+CASES += [
+    *(Case("sum_of_squares", name, _OF_SUM[name].make, dtypes=_OF_SUM[name].dtypes) for name in _SQUARED),
+    Case("sum_of_squares", "row_40000", lambda: (uniform(1, 1, 40000), [1], False), dtypes=DOUBLE),
+    Case("sum_of_squares", "subnormal", lambda: (uniform(8, 4, 200, scale=2.0**-66), [1], False), dtypes=DOUBLE),
+    Case("sum_of_squares", "subnormal_columns", lambda: (uniform(8, 200, 5, scale=2.0**-66), [0], False)),
 ]

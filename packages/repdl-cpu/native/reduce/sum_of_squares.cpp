@@ -1,0 +1,117 @@
+// out[outer] = the contract's sum of the squares over the reduced index (sum.md, sum.hpp).
+//
+//   for each outer index:  (outer..., reduced...) -> (outer...)
+//     out[outer] = sum of in[outer, reduced]^2, each square rounded once
+//
+// The loops are those of sum.cpp; squares go through the cache, never to memory.
+#include <vector>
+
+#include "base/routes.hpp"
+#include "base/scratch.hpp"
+#include "base/threads.hpp"
+#include "reduce/reduced_dims.hpp"
+#include "reduce/sum.hpp"
+#include "repdl/contract/arithmetic.hpp"
+
+namespace repdl::cpu {
+namespace {
+
+constexpr std::int64_t squares_a_thread = 1 << 14;
+
+template <class T>
+T square_of(T x) {
+  return repdl::mul(x, x);
+}
+
+// Elements begin .. begin + n of the reduced index at x, n within one block.
+template <class T>
+T squares_of_block(const T* x, const ReducedDims& reduced, std::int64_t begin, std::int64_t n,
+                   const Contract& contract) {
+  return sum_block_filled<T>(begin, n, contract, [&](std::int64_t start, std::int64_t count, T* dst) {
+    reduced.map(x, start, count, dst, square_of<T>);
+  });
+}
+
+// Contiguous outer elements: tiles of columns, whose squares wait in as many rows as the sum reads at once.
+template <class T>
+void columns_of_squares(const T* x, T* out, const ReducedDims& outer, const ReducedDims& reduced,
+                        const Contract& contract, int threads) {
+  constexpr std::int64_t tile = tuned(1024, 64);
+  const std::int64_t width = outer.inner_size(), n = reduced.count, rows = outer.count / width;
+  const std::int64_t tiles = (width + tile - 1) / tile;
+  const std::int64_t tasks = std::max<std::int64_t>(1, squares_a_thread / (n * std::min(width, tile) + 1));
+  parallel_for(rows * tiles, tasks, threads, [&](std::int64_t begin, std::int64_t end) {
+    const Scratch<T> squares(sum_rows_at_once * tile);
+    for (std::int64_t task = begin; task < end; ++task) {
+      REPDL_ROUTE("sum of squares: columns", sizeof(T));
+      const std::int64_t row = task / tiles, first = task % tiles * tile, count = std::min(tile, width - first);
+      if (first > 0) REPDL_ROUTE("sum of squares: second tile of columns", sizeof(T));
+      const T* from = x + outer.offset(row * width) + first;
+      T* to = out + row * width + first;
+      std::int64_t calls = 0;
+      const auto squared = [&](std::int64_t i) {
+        const T* given = from + reduced.offset(i);
+        T* result = squares.data() + calls++ % sum_rows_at_once * tile;
+        for (std::int64_t c = 0; c < count; ++c) result[c] = square_of(given[c]);
+        return result;
+      };
+      sum_columns(n, count, false, squared, to, contract);
+      for (std::int64_t c = 0; c < count; ++c) to[c] = canonical(to[c]);
+    }
+  });
+}
+
+// Few outputs: threads take whole blocks, and the tree joins them afterwards.
+template <class T>
+void few_sums_of_squares(const T* x, T* out, const ReducedDims& outer, const ReducedDims& reduced,
+                         const Contract& contract, int threads) {
+  const std::int64_t n = reduced.count, block = sum_block_of(contract, n), blocks = (n + block - 1) / block;
+  std::vector<T> partial(static_cast<std::size_t>(blocks));
+  const std::int64_t tasks = std::max<std::int64_t>(1, squares_a_thread / block);
+  for (std::int64_t o = 0; o < outer.count; ++o) {
+    REPDL_ROUTE("sum of squares: few outputs", sizeof(T));
+    const T* from = x + outer.offset(o);
+    parallel_for(blocks, tasks, threads, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t b = begin; b < end; ++b)
+        partial[b] = squares_of_block(from, reduced, b * block, std::min(block, n - b * block), contract);
+    });
+    // In the environment of parallel_for too.
+    parallel_for(1, 1, 1, [&](std::int64_t, std::int64_t) { out[o] = canonical(tree_of(partial.data(), blocks)); });
+  }
+}
+
+template <class T>
+void rows_of_squares(const T* x, T* out, const ReducedDims& outer, const ReducedDims& reduced, const Contract& contract,
+                     int threads) {
+  const std::int64_t n = reduced.count;
+  parallel_for(outer.count, std::max<std::int64_t>(1, squares_a_thread / (n + 1)), threads,
+               [&](std::int64_t begin, std::int64_t end) {
+                 for (std::int64_t o = begin; o < end; ++o) {
+                   REPDL_ROUTE("sum of squares: row", sizeof(T));
+                   const T* from = x + outer.offset(o);
+                   out[o] = canonical(sum_filled<T>(n, contract, [&](std::int64_t start, std::int64_t count, T* dst) {
+                     reduced.map(from, start, count, dst, square_of<T>);
+                   }));
+                 }
+               });
+}
+
+template <class T>
+void sum_of_squares(const Tensor& input, Ints dim, bool, const Contract& contract, const Tensor& output,
+                    const ExecContext& exec) {
+  const T* x = input.as<T>();
+  T* out = output.as<T>();
+  const ReducedDims outer(Dimensions(input, dim, false)), reduced(Dimensions(input, dim, true));
+  const std::int64_t n = reduced.count;
+  if (outer.count == 0) return;
+  if (outer.inner_size() >= 4 && outer.inner_stride() == 1 && n > 0 && (n == 1 || reduced.inner_stride() != 1))
+    return columns_of_squares(x, out, outer, reduced, contract, exec.threads);
+  if (outer.count < exec.threads && n > sum_block_of(contract, n))
+    return few_sums_of_squares(x, out, outer, reduced, contract, exec.threads);
+  rows_of_squares(x, out, outer, reduced, contract, exec.threads);
+}
+
+const AddKernel sum_of_squares_kernels = add_kernels<&sum_of_squares<float>, &sum_of_squares<double>>("sum_of_squares");
+
+}  // namespace
+}  // namespace repdl::cpu
