@@ -48,9 +48,9 @@ struct ThreeTerms {
 
 // Memory of an example, of n states each, with two more before them and behind.
 template <class T>
-class Rows {
+class PaddedStates {
  public:
-  Rows(std::int64_t n, int count) : width_(n + 4), memory_(width_ * count) {
+  PaddedStates(std::int64_t n, int count) : width_(n + 4), memory_(width_ * count) {
     std::fill(memory_.data(), memory_.data() + width_ * count, T(0));
   }
   T* operator[](int i) const { return memory_.data() + i * width_ + 2; }
@@ -62,9 +62,9 @@ class Rows {
 
 // One step for the states of an example: where each comes from.
 template <class T>
-class Sources {
+class StateSources {
  public:
-  Sources(std::int64_t n, const bool* skips, const Contract& contract)
+  StateSources(std::int64_t n, const bool* skips, const Contract& contract)
       : sum(contract), n_(n), skips_(skips), rows_(n, 4) {
     begin(rows_[0]);
     rows_[0][0] = T(0);
@@ -109,7 +109,7 @@ class Sources {
 
   std::int64_t n_;
   const bool* skips_;
-  Rows<T> rows_;
+  PaddedStates<T> rows_;
 };
 
 template <class T>
@@ -121,7 +121,7 @@ void ctc_states(const Tensor& emitted, const Tensor& skips, const Tensor& length
   parallel_for(batch, grain, exec.threads, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t example = begin; example < end; ++example) {
       const std::int64_t length = lengths.as<std::int64_t>()[example];
-      Sources<T> sources(states, skips.as<bool>() + example * states, contract);
+      StateSources<T> sources(states, skips.as<bool>() + example * states, contract);
       const T* before = sources.first();
       for (std::int64_t t = 0; t < steps; ++t) {
         const std::int64_t at = (t * batch + example) * states;
@@ -153,8 +153,8 @@ void ctc_states_backward(const Tensor& grad, const Tensor& alphas, const Tensor&
     for (std::int64_t example = begin; example < end; ++example) {
       const std::int64_t length = lengths.as<std::int64_t>()[example];
       const bool* const skip = skips.as<bool>() + example * states;
-      Sources<T> sources(states, skip, contract);
-      const Rows<T> rows(states, 4);
+      StateSources<T> sources(states, skip, contract);
+      const PaddedStates<T> rows(states, 4);
       T *const after = rows[0], *const to_own = rows[1], *const to_one = rows[2], *const to_two = rows[3];
       for (std::int64_t t = steps; t-- > 0;) {
         const std::int64_t at = (t * batch + example) * states;
