@@ -40,6 +40,14 @@ inline float fold(Vec x) {
 #endif
 }
 
+// 64 lanes folded by halves.
+inline float fold_of_vectors(Vec (&lane)[max_lanes / Vec::width]) {
+  fold_lanes(max_lanes / Vec::width, [&](std::int64_t half) __attribute__((always_inline)) {
+    for (std::int64_t v = 0; v < half; ++v) lane[v] = lane[v] + lane[v + half];
+  });
+  return fold(lane[0]);
+}
+
 // A function of the elements of a row may be simpler on a stretch of them: f.stretch(i) is that function from i to
 // its `end`. Every other one is simple everywhere.
 template <class F>
@@ -62,6 +70,21 @@ Everywhere<F> stretch_of(const F& f, std::int64_t, long) {
   return {f};
 }
 
+// The same of at most as many elements as there are lanes: each is +0 + x.
+template <int K, class F>
+void sum_of_lanes(std::int64_t begin, std::int64_t n, const F& given, std::array<float, K>& sums) {
+  const F f = given;
+  constexpr int vectors = static_cast<int>(max_lanes) / Vec::width;
+  Vec lane[K][vectors];
+  for (int k = 0; k < K; ++k)
+    for (int v = 0; v < vectors; ++v) lane[k][v] = Vec::zero();
+  row_loop(n, [&](std::int64_t i, auto part) {
+    const std::array<Vec, K> x = f(begin + i, part);
+    for (int k = 0; k < K; ++k) lane[k][i / Vec::width] = Vec::zero() + part.only(x[k]);
+  });
+  for (int k = 0; k < K; ++k) sums[k] = fold_of_vectors(lane[k]);
+}
+
 // K sums over one block of 64 lanes; f(i, part) gives elements begin + i on, an array of K Vecs.
 template <int K, class F>
 void sum_64_lanes(std::int64_t begin, std::int64_t n, const F& given, std::array<float, K>& sums) {
@@ -70,6 +93,7 @@ void sum_64_lanes(std::int64_t begin, std::int64_t n, const F& given, std::array
   constexpr int most = Vec::registers / 2 / K;
   constexpr int group = vectors < most ? vectors : most;  // narrow ISAs: several passes over the row
   const std::int64_t whole = n / max_lanes * max_lanes;
+  if (n <= max_lanes) return sum_of_lanes<K>(begin, n, f, sums);
   Vec lane[K][vectors];
   for (int g = 0; g < vectors; g += group) {
     Vec acc[K][group];
@@ -103,11 +127,7 @@ void sum_64_lanes(std::int64_t begin, std::int64_t n, const F& given, std::array
     for (int k = 0; k < K; ++k)
       for (int v = 0; v < vectors; ++v) lane[k][v] = lane[k][v] + Vec::load(rest[k] + v * Vec::width);
   }
-  fold_lanes(vectors, [&](int half) __attribute__((always_inline)) {
-    for (int k = 0; k < K; ++k)
-      for (int v = 0; v < half; ++v) lane[k][v] = lane[k][v] + lane[k][v + half];
-  });
-  for (int k = 0; k < K; ++k) sums[k] = fold(lane[k][0]);
+  for (int k = 0; k < K; ++k) sums[k] = fold_of_vectors(lane[k]);
 }
 
 // K sums of f(0) + ... + f(n - 1), f(i, part) giving an array of K Vecs of elements from i on.

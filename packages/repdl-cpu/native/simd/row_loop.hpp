@@ -10,7 +10,7 @@
 
 #include <cstdint>
 
-#include "simd/simd.hpp"
+#include "simd/simd_mask.hpp"
 
 namespace repdl::cpu {
 
@@ -19,6 +19,7 @@ struct FullVector {
   static Vec load(const float* p) { return Vec::load(p); }
   static Vec load_streamed(const float* p) { return Vec::load_streamed(p); }
   static void store(float* p, Vec x) { x.store(p); }
+  static Vec only(Vec x) { return x; }
 };
 
 // The first n elements of a Vec; the others load as +0 and are not stored.
@@ -27,6 +28,7 @@ struct MaskedTail {
   Vec load(const float* p) const { return Vec::load(p, n); }
   Vec load_streamed(const float* p) const { return load(p); }
   void store(float* p, Vec x) const { x.store(p, n); }
+  Vec only(Vec x) const { return mask_or_zero(first_lanes(n), x); }  // and +0 elsewhere
 };
 
 // Loops call a copy of their own, which no store can reach: what it holds stays in registers.

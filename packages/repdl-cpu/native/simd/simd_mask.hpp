@@ -22,6 +22,7 @@ inline bool all(Mask a) { return a.m == 0xffff; }
 inline unsigned lanes_of(Mask a) { return a.m; }
 inline Mask operator<(Vec a, Vec b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ)}; }
 inline Mask operator==(Vec a, Vec b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_EQ_OQ)}; }
+inline Mask first_lanes(int n) { return {Vec::mask(n)}; }
 inline Mask sign(Vec a) { return {_mm512_movepi32_mask(_mm512_castps_si512(a.v))}; }
 inline Vec select(Mask mask, Vec a, Vec b) { return {_mm512_mask_mov_ps(b.v, mask.m, a.v)}; }
 inline Vec mask_or_zero(Mask mask, Vec a) { return {_mm512_maskz_mov_ps(mask.m, a.v)}; }    // and +0 elsewhere
@@ -56,6 +57,7 @@ inline bool all(Mask a) { return _mm256_movemask_ps(a.m) == 0xff; }
 inline unsigned lanes_of(Mask a) { return static_cast<unsigned>(_mm256_movemask_ps(a.m)); }
 inline Mask operator<(Vec a, Vec b) { return {_mm256_cmp_ps(a.v, b.v, _CMP_LT_OQ)}; }
 inline Mask operator==(Vec a, Vec b) { return {_mm256_cmp_ps(a.v, b.v, _CMP_EQ_OQ)}; }
+inline Mask first_lanes(int n) { return {_mm256_castsi256_ps(Vec::mask(n))}; }
 inline Mask sign(Vec a) { return {a.v}; }  // all that instructions read of a Mask is the sign
 inline Vec select(Mask mask, Vec a, Vec b) { return {_mm256_blendv_ps(b.v, a.v, mask.m)}; }
 inline Vec mask_or_zero(Mask mask, Vec a) { return {_mm256_and_ps(mask.m, a.v)}; }
@@ -105,12 +107,18 @@ inline Mask operator&(Mask a, Mask b) {
   for (int i = 0; i < Vec::width; ++i) a.m[i] = a.m[i] && b.m[i];
   return a;
 }
+inline Mask first_lanes(int n) {
+  Mask result;
+  for (int i = 0; i < Vec::width; ++i) result.m[i] = i < n;
+  return result;
+}
 inline Vec select(Mask mask, Vec a, Vec b) {
   float x[Vec::width], y[Vec::width];
   a.store(x), b.store(y);
   for (int i = 0; i < Vec::width; ++i) y[i] = mask.m[i] ? x[i] : y[i];
   return Vec::load(y);
 }
+inline Vec mask_or_zero(Mask mask, Vec a) { return select(mask, a, Vec::zero()); }
 
 #endif
 

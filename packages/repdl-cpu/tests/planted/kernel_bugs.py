@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bug import Bug
+from bug import BEST, Bug
 from linalg_bugs import LINALG_BUGS
 
 TILES = "test_routes.py -k bits and {best}"
@@ -287,7 +287,17 @@ BUGS = {
         "softmax", BOUNDS + "softmax", only="avx512",
     ),
     "softmax_of_minus_zero": Bug("reduce/softmax.hpp", {"row_max(x, n) + 0.0f": "row_max(x, n) * 1.000001f"}, "softmax"),
-    "row_max_of_the_rest": Bug("reduce/row_max.hpp", {"for (int l = 0; i < n; ++i, ++l)": "for (int l = 0; i + (n == 65) < n; ++i, ++l)"}, "softmax", TILES),
+    "row_max_of_the_rest": Bug("reduce/row_max.hpp", {"for (int l = 0; i < n; ++i, ++l)": "for (int l = 0; i + 1 < n; ++i, ++l)"}, "softmax"),
+    "row_max_of_zeros_behind": Bug("reduce/row_max.hpp", {"select(first_lanes(part.n), part.load(x + i), least)": "part.load(x + i)"}, "softmax", only=BEST),
+    "row_max_of_half": Bug("reduce/row_max.hpp", {"_mm_max_ps(four, _mm_movehl_ps(four, four))": "four"}, "softmax", only=BEST),
+    "lanes_behind_a_short_row": Bug("reduce/row_sum.hpp", {"part.only(x[k])": "x[k]"}, "softmax"),
+    "lanes_of_minus_zeros": Bug("reduce/row_sum.hpp", {"Vec::zero() + part.only": "part.only"}, "sum"),
+    "softmax_columns_second_tile": Bug("reduce/softmax_columns.hpp", {"task(outer * around.n * around.inner + c,": "task(outer * around.n * around.inner + (c > 32 ? 32 : c),"}, "softmax"),
+    "softmax_columns_largest_of_two": Bug("reduce/softmax_columns.hpp", {"i < columns.n; ++i) {\n    const T* row = x + i * columns.stride;\n    for": "i < columns.n && i < 2; ++i) {\n    const T* row = x + i * columns.stride;\n    for"}, "softmax"),
+    "softmax_columns_gradient": Bug("reduce/softmax.cpp", {"part.load(sum + c)) * part.load(y + i + c)": "part.load(sum + c)) * part.load(y + c)"}, "softmax", "test_parity.py -k TestCpu and softmax_backward"),
+    "log_softmax_of_the_first_rows": Bug("reduce/softmax.cpp", {"start = first * n;": "start = first > 0 ? (first - 1) * n : 0;"}, "softmax", "test_parity.py -k TestCpu and log_softmax"),
+    "cross_entropy_of_the_first_image": Bug("loss/cross_entropy.cpp", {"loss.target[position + c] * at.stride": "loss.target[c] * at.stride"}, "cross_entropy", "test_parity.py -k TestCpu and cross_entropy_backward"),
+    "cross_entropy_ignored_nan": Bug("loss/cross_entropy.cpp", {"      for (std::int64_t i = 0; i < at.n; ++i) d[i * at.stride + c] = T(0);\n": ""}, "cross_entropy", "test_parity.py -k TestCpu and cross_entropy_backward"),
     "undecided_vectors_of_a_block": Bug("simd/row_loop_double.hpp", {"if (count > 0) apart(left, count);": "if (count > 1) apart(left, count);"}, "elementwise", "test_doubles.py"),
     "undecided_doubles": Bug("exact/double_vec.hpp", {"or_accurate<exact::accurate::name>": "or_accurate<exact::accurate::cos>"}, "elementwise", "test_doubles.py -k sin"),
     "product_error_of_doubles": Bug("simd/mask_double.hpp", {"return fma(a, b, -p);": "return a * b - p;"}, "elementwise", "test_parity.py -k TestCpu and exp__ and f64"),

@@ -24,11 +24,15 @@ def scalar(value: float, like: Tensor) -> Tensor:
     return constant(value, like.dtype, like.device)
 
 
-def reduced(losses: Tensor, reduction: str, contract: str) -> Tensor:
-    """All losses, their sum, that divided by their number, or, batchmean, by that of the rows."""
+def reduced(losses: Tensor, reduction: str, contract: str, total_of: Callable[..., Tensor] = _ops.sum) -> Tensor:
+    """All losses, their sum, that divided by their number, or, batchmean, by that of the rows.
+
+    Args:
+        total_of: takes their sum, as `sum` does.
+    """
     if reduction == "none":
         return losses
-    total = _ops.sum(losses, list(range(losses.dim())), False, contract)
+    total = total_of(losses, list(range(losses.dim())), False, contract)
     if reduction == "sum" or (reduction == "batchmean" and losses.dim() == 0):
         return total
     count = losses.shape[0] if reduction == "batchmean" else losses.numel()
@@ -48,6 +52,7 @@ def element_loss(
     autocast: Lists = FLOAT32,
     fixed: tuple[str, ...] = (),
     is_slope: IsSlope = True,
+    squares_of: Callable[..., Any] | None = None,
 ) -> Callable[..., Any]:
     """Register `name(Tensor input, Tensor target, ..., str reduction, str contract)`, reduced after the formula.
 
@@ -58,10 +63,13 @@ def element_loss(
         check: raises for shapes, arguments by name; without it all tensors broadcast.
         cases: several sets of values for the options, or a `CaseSpec`.
         operands: what the tensors of cases hold (`repdl.testing.generated.loss_cases`).
+        squares_of: what the formula squares, whose squares a reduction sums without storing them.
     """
     name, _, rest = schema.partition("(")
     names = [part.split()[-1] for part in rest.partition(")")[0].split(", ")]
-    stated = as_formula(formula, {"x": "input", "y": "target", "c": "contract"})
+    letters = {"x": "input", "y": "target", "c": "contract"}
+    stated = as_formula(formula, letters)
+    squared = None if squares_of is None else as_formula(squares_of, letters)
 
     check_shapes = None if check is None else by_name(check, name, names)
 
@@ -74,6 +82,8 @@ def element_loss(
 
     def run(*args: Any) -> Tensor:
         *_, reduction, contract = args
+        if squared is not None and reduction != "none":
+            return reduced(squared(dict(zip(names, args))), reduction, contract, _ops.sum_of_squares)
         return reduced(stated(dict(zip(names, args))), reduction, contract)
 
     DECLARATIONS[name] = Declaration(
@@ -84,7 +94,7 @@ def element_loss(
         name,
         f"({rest}",
         run,
-        calls=(*calls.split(), *stated.calls, "sum", "div"),
+        calls=(*calls.split(), *stated.calls, "sum" if squared is None else "sum_of_squares", "div"),
         check=check_arguments,
         dtypes=dtypes,
         autocast=autocast,

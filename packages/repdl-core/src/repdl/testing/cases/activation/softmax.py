@@ -30,6 +30,12 @@ def _layouts(make: Callable[..., tuple[torch.Tensor, ...]]) -> list[tuple[str, C
     return [
         *((f"row_{n}", lambda n=n: (*make(3, n), 1)) for n in (1, 2, 10, 15, 16, 17, 63, 64, 65, 130, 1025)),
         *((f"dim_{d}", lambda d=d: (*make(3, 4, 5), d)) for d in range(3)),
+        ("columns", lambda: (*make(2, 5, 700), 1)),
+        ("few_columns", lambda: (*make(3, 1100, 2), 1)),
+        ("columns_of_one", lambda: (*make(2, 1, 33), 1)),
+        ("no_columns", lambda: (*make(2, 0, 3), 1)),
+        ("channels_last", lambda: (*(t.permute(0, 3, 1, 2) for t in make(2, 4, 5, 21)), 1)),
+        ("rows_70x9", lambda: (*make(70, 9), 1)),
         ("dim_0d", lambda: (*make(), 0)),
         ("empty_row", lambda: (*make(3, 0), 1)),
         ("no_rows", lambda: (*make(0, 3), 1)),
@@ -40,8 +46,8 @@ def _layouts(make: Callable[..., tuple[torch.Tensor, ...]]) -> list[tuple[str, C
 
 
 DTYPES = {
-    **dict.fromkeys(("row_1025", "transposed", "strided"), EVERY),
-    **dict.fromkeys(("row_65", "dim_0", "expanded"), DOUBLE),
+    **dict.fromkeys(("row_1025", "transposed", "strided", "columns"), EVERY),
+    **dict.fromkeys(("row_65", "dim_0", "expanded", "few_columns", "rows_70x9"), DOUBLE),
 }
 """Those of some layouts."""
 
@@ -61,6 +67,11 @@ CASES = [
         for name, make in _layouts(_one)
     ),
     *(Case(op, "special", lambda: (torch.tensor(ROWS), 1), dtypes=EVERY) for op in ("softmax", "log_softmax")),
+    *(
+        Case(op, "special_columns", lambda: (torch.tensor(ROWS).t(), 0), dtypes=EVERY)
+        for op in ("softmax", "log_softmax")
+    ),
+    *(Case(op, "below_zero", lambda: (uniform(1, 9, 21) - 50.0, 1)) for op in ("softmax", "log_softmax")),
     *(
         Case(f"{op}_backward", name, make, dtypes=DTYPES.get(name, ()))
         for op in ("softmax", "log_softmax")

@@ -59,6 +59,17 @@ CASES = [
         lambda: (torch.tensor(ROWS), targets(3, len(ROWS)), None, "none", IGNORE),
         dtypes=EVERY,
     ),
+    *(
+        Case("cross_entropy", f"images_{r}", lambda r=r: loss((2, 5, 30, 21), r, True, True, scale=8.0), dtypes=EVERY)
+        for r in ("none", "mean")
+    ),
+    Case("cross_entropy", "images_of_many", lambda: loss((2, 1100, 3), "sum"), dtypes=DOUBLE),
+    Case(
+        "cross_entropy",
+        "special_images",
+        lambda: (torch.tensor(ROWS).t()[None], targets(3, 1, len(ROWS), ignored=True), None, "none", IGNORE),
+        dtypes=EVERY,
+    ),
     Case("cross_entropy", "all_ignored", lambda: (uniform(1, 4, 3), torch.full((4,), IGNORE), None, "mean", IGNORE)),
     Case("cross_entropy", "empty", lambda: loss((0, 3)), dtypes=EVERY),
     Case(
@@ -73,6 +84,27 @@ CASES = [
         "subnormal",
         lambda: (torch.tensor(2.0**-130), *_backward((11, 7), "sum", True)[1:]),
         dtypes=DOUBLE,
+    ),
+    *(
+        Case(
+            "cross_entropy_backward", f"images_{r}", lambda r=r: _backward((2, 5, 30, 21), r, True, True), dtypes=EVERY
+        )
+        for r in ("none", "mean")
+    ),
+    Case("cross_entropy_backward", "images_of_many", lambda: _backward((2, 1100, 3), "sum"), dtypes=DOUBLE),
+    Case(
+        "cross_entropy_backward",
+        "special_images",
+        lambda: _with_rows(
+            torch.tensor(0.5),
+            torch.tensor(ROWS).t()[None],
+            targets(3, 1, len(ROWS), ignored=True),
+            None,
+            torch.tensor(2.0),
+            "mean",
+            IGNORE,
+        ),
+        dtypes=EVERY,
     ),
     Case("cross_entropy_backward", "wide", lambda: _backward((3, 130))),
     Case("cross_entropy_backward", "transposed", lambda: _transposed(*_backward((11, 7), "sum", True)), dtypes=EVERY),

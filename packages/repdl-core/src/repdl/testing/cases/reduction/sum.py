@@ -97,6 +97,7 @@ CASES = [
     Case("sum", "special", lambda: (uniform(7, 60, 9, special=True), [1], False), dtypes=EVERY),
     Case("sum", "special_columns", lambda: (uniform(7, 9, 60, special=True), [0], False)),
     Case("sum", "subnormal", lambda: (uniform(8, 4, 200, scale=2.0**-140), [1], False), dtypes=DOUBLE),
+    Case("sum", "few_negative_zeros", lambda: (torch.full((3, 64), -0.0), [1], False), dtypes=DOUBLE),
     Case("sum", "negative_zeros", lambda: (torch.full((3, 65), -0.0), [1], False)),
     Case(
         "sum",

@@ -1,0 +1,102 @@
+// softmax of rows that lie beside each other (softmax.md): element i of row c is at x[i * stride + c], and a
+// vector holds an element of each of several rows.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
+#include "base/routes.hpp"
+#include "base/threads.hpp"
+#include "base/tuned.hpp"
+#include "exact/double_vec.hpp"
+#include "exact/exp_vec.hpp"
+#include "exact/log_vec.hpp"
+#include "reduce/few_terms.hpp"
+#include "repdl/shape/around.hpp"
+#include "simd/row_loop.hpp"
+#include "simd/row_loop_double.hpp"
+
+namespace repdl::cpu {
+
+// Elements of a dimension beside each other: `rows` of n elements, whose i-th are `stride` behind those before.
+struct Columns {
+  std::int64_t n, stride, rows;
+};
+
+// body(c, part) for all rows, with vectors of T.
+template <class T, class Body>
+void each_column(const Columns& columns, const Body& body) {
+  if constexpr (std::is_same_v<T, float>)
+    row_loop(columns.rows, body);
+  else
+    row_loop_double(columns.rows, body);
+}
+
+// task(first, columns) for tiles of (outer, n, inner), each of which stays in the second cache; first is where the
+// first element of the tile is, and position that of its row among all.
+template <class Task>
+void for_column_tiles(const Around& around, int threads, const Task& task) {
+  constexpr std::int64_t elements = tuned(1 << 14, 1 << 6), most = tuned(512, 32), least = 16;
+  const std::int64_t tile = std::clamp(elements / std::max<std::int64_t>(around.n, 1) / least * least, least, most);
+  const std::int64_t tiles = (around.inner + tile - 1) / tile;
+  parallel_for(around.outer * tiles, 1, threads, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t t = begin; t < end; ++t) {
+      REPDL_ROUTE("softmax: columns");
+      const std::int64_t outer = t / tiles, c = t % tiles * tile;
+      if (c > 0) REPDL_ROUTE("softmax: second tile of columns");
+      task(outer * around.n * around.inner + c, outer * around.inner + c,
+           Columns{around.n, around.inner, std::min(tile, around.inner - c)});
+    }
+  });
+}
+
+// max[c] = the largest element of each row that is not NaN; of equal zeros, +0.
+template <class T>
+void max_of_columns(const T* x, const Columns& columns, T* max) {
+  std::fill(max, max + columns.rows, -std::numeric_limits<T>::infinity());
+  for (std::int64_t i = 0; i < columns.n; ++i) {
+    const T* row = x + i * columns.stride;
+    for (std::int64_t c = 0; c < columns.rows; ++c) max[c] = row[c] > max[c] ? row[c] : max[c];
+  }
+  for (std::int64_t c = 0; c < columns.rows; ++c) max[c] = max[c] + T(0);
+}
+
+// e[i * e_stride + c] = exp(x[i * stride + c] - max[c]).
+template <class T>
+void exp_of_columns(const T* x, const Columns& columns, const T* max, T* e, std::int64_t e_stride) {
+  for (std::int64_t i = 0; i < columns.n; ++i) {
+    const T* row = x + i * columns.stride;
+    T* to = e + i * e_stride;
+    each_column<T>(columns, [=](std::int64_t c, auto part) {
+      using exact::exp;
+      part.store(to + c, exp(part.load(row + c) - part.load(max + c)));
+    });
+  }
+}
+
+// Logarithms of the sums of n rows, which may be in their place.
+template <class T>
+void log_of_sums(const T* sum, T* logarithm, std::int64_t n) {
+  each_column<T>({1, n, n}, [=](std::int64_t c, auto part) {
+    using exact::log;
+    part.store(logarithm + c, log(part.load(sum + c)));
+  });
+}
+
+// The elements of as many rows as a vector has, or of n.
+template <class T>
+VecOf<T> load_columns(const T* x, std::int64_t n) {
+  return n == VecOf<T>::width ? VecOf<T>::load(x) : VecOf<T>::load(x, static_cast<int>(n));
+}
+
+// sum[c] = the sum of each row, canonical.
+template <class T>
+void sum_of_each_column(const T* x, std::int64_t n, std::int64_t stride, std::int64_t rows, const Contract& contract,
+                        T* sum) {
+  sum_terms_of_columns(
+      n, rows, contract,
+      [=](std::int64_t i, std::int64_t c, int width) { return load_columns(x + i * stride + c, width); }, sum);
+}
+
+}  // namespace repdl::cpu
