@@ -141,9 +141,9 @@ def reduction_work() -> Iterator[Work]:
 
 def normalisation_work(times: int = 1) -> Iterator[Work]:
     """`times` as many rows or images."""
-    for shape in ((128 * times, 1000), (64 * times, 32000)):
+    for shape in ((128 * times, 1000), (64 * times, 32000), (16384 * times, 21), (4 * times, 21, 128, 128)):
         x, g = rand(*shape) * 8, rand(*shape)
-        t = torch.randint(shape[1], (shape[0],))
+        t = torch.randint(shape[1], (shape[0], *shape[2:]))
         for name in ("softmax", "log_softmax"):
             theirs, ours = getattr(F, name), getattr(ops, name)
             yield Work(f"{name} {shape}", (lambda f=theirs, x=x: f(x, 1),), lambda f=ours, x=x: f(x, 1), 1.0)
@@ -376,7 +376,7 @@ def index_work(n: int = 100_000) -> Iterator[Work]:
 
 
 def order_work(n: int = 1024) -> Iterator[Work]:
-    """Of `n` rows of `n` elements: sorting, what it finds, running sums and extremes."""
+    """Of `n` rows of `n` elements: sorting, what it finds, running sums and extremes, sums of functions."""
     x, q = rand(n, n), torch.tensor(0.3)
     calls: dict[str, Callable[[Any], Any]] = {
         "sort": lambda m: m.sort(x, stable=True),
@@ -391,6 +391,8 @@ def order_work(n: int = 1024) -> Iterator[Work]:
         "cumsum": lambda m: m.cumsum(x, 1),
         "cumprod": lambda m: m.cumprod(x, 1),
         "logsumexp": lambda m: m.logsumexp(x, 1),
+        "logaddexp": lambda m: m.logaddexp(x, x.t()),
+        "norm": lambda m: m.norm(x),
     }
     for name, call in calls.items():
         yield Work(f"{name} ({n}, {n})", (lambda c=call: c(torch),), lambda c=call: c(ops), 0.0)

@@ -49,7 +49,7 @@ GROUPS = {
     "interpolation": r"interpolate .*",
     "optimizer steps": r"\w+ step, .*",
     "random numbers": r"(rand|randn|exponential|bernoulli|dropout|randint|randperm) .*",
-    "sorting, running sums": r"(\w*sort|topk .*|kthvalue .*|median|quantile|amax|argmax|cum\w+|logsumexp) \(.*",
+    "sorting, running sums": r"(\w*sort|topk .*|kthvalue .*|median|quantile|amax|argmax|cum\w+|log\w+exp|norm) \(.*",
     "indices, embedding": r"(scatter_add|index_add|embedding) .*",
     "rows of tables": r"(scatter_reduce|embedding_bag|cdist|grid_sample|prod) .*",
     "factorizations": r"(cholesky|lu_factor|qr|solve\w*) \d+",

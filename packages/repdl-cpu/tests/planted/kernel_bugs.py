@@ -330,6 +330,12 @@ BUGS = {
     "group_norm_over_batch_elements": Bug("norm/group_norm.cpp", {"stretch(i + e)(i + e, MaskedTail{1})": "here(i + e, MaskedTail{1})"}, "group_norm"),
     "group_norm_channels_of_the_group": Bug("norm/group_norm.cpp", {"channels(k * s.channels, (k + 1) * s.channels);": "channels(k * s.channels, (k + 1) * s.channels - (k > 1));"}, "group_norm"),
     "group_norm_end_of_a_batch_element": Bug("reduce/row_sum.hpp", {"here.end - (group * Vec::width - 1)": "here.end"}, "group_norm"),
+    "batch_norm_rows_of_fewer": Bug("norm/batch_norm.cpp", {"calls++ % sum_rows_at_once": "calls++ % 2"}, "batch_norm"),
+    "batch_norm_rows_second_tile": Bug("norm/batch_norm.cpp", {"f(i * c + first + k, first + k)": "f(i * c + first + k, k)"}, "batch_norm"),
+    "batch_norm_rows_bias_of_zero": Bug("norm/batch_norm.cpp", {"v.bias[k] : -T(0)": "v.bias[k] : T(0)"}, "batch_norm"),
+    "batch_norm_rows_gradient_of_the_mean": Bug("norm/batch_norm.cpp", {"fma(-((x[k] - mean[k]) * invstd[k]), w[k], g[k] - b[k])": "fma(-((x[k] - mean[k]) * invstd[k]), w[k], g[k]) - b[k]"}, "batch_norm"),
+    "sigmoid_backward_from_the_left": Bug("include/repdl/pointwise/arithmetic.hpp", {"mul(grad, mul(T(1) - y, y))": "mul(mul(grad, T(1) - y), y)"}, "elementwise", "test_parity.py -k TestCpu and sigmoid_backward"),
+    "tanh_backward_fused": Bug("include/repdl/pointwise/arithmetic.hpp", {"T(1) - mul(y, y)": "fma(-y, y, T(1))"}, "elementwise", "test_parity.py -k TestCpu and tanh_backward"),
     "batch_norm_momentum": Bug("norm/batch_norm.cpp", {"keep = static_cast<T>(1.0 - momentum);": "keep = T(1) - static_cast<T>(momentum);"}, "batch_norm"),
     "batch_norm_tail_not_fused": Bug("norm/batch_norm.cpp", {"canonical(fma((from[i] - mean) * invstd, weight, bias))": "canonical((from[i] - mean) * invstd * weight + bias)"}, "batch_norm"),
     # Attention

@@ -19,7 +19,6 @@ from repdl import ops, registry
 from repdl.callcache import do_not_cache
 from repdl.contract import contract_name
 from repdl.errors import UnsupportedError
-from repdl.ops.common import constant
 
 Tensor = torch.Tensor
 Function = Callable[..., Any]
@@ -92,13 +91,11 @@ def _softmax(function: Function) -> Function:
 
 
 def _sigmoid_backward(grad: Tensor, output: Tensor) -> Tensor:
-    one = constant(1.0, output.dtype, output.device)
-    return ops.mul(grad, ops.mul(ops.sub(one, output), output))
+    return _ops.sigmoid_backward(grad, output)
 
 
 def _tanh_backward(grad: Tensor, output: Tensor) -> Tensor:
-    one = constant(1.0, output.dtype, output.device)
-    return ops.mul(grad, ops.sub(one, ops.mul(output, output)))
+    return _ops.tanh_backward(grad, output)
 
 
 def _elu_backward(

@@ -318,7 +318,7 @@ rsqrt = _correctly_rounded(
 sigmoid = _correctly_rounded(
     "sigmoid",
     "`1 / (1 + exp(-input))`",
-    lambda g, y: g * ((1 - y) * y),
+    lambda g, y: f.sigmoid_backward(g, y),
     value="1 / (1 + exp(-x))",
     special="+0 for -inf, 1 for inf",
     hard="ba928601 36180000 b61c0000 370e0000 b69e0000 c2cff1b4 c2cff1b5 c2aeac4f 41851592",
@@ -375,7 +375,7 @@ tan = _correctly_rounded(
 tanh = _correctly_rounded(
     "tanh",
     "Hyperbolic tangent",
-    lambda g, y: g * (1 - y * y),
+    lambda g, y: f.tanh_backward(g, y),
     special="a zero is kept; ±1 for ±inf",
     hard="411102c6 c1102cb4 39800000 b9ffffff 00000001 807fffff 3f800000",
     magnitudes=1500,
@@ -396,6 +396,30 @@ pointwise(
 )
 
 
+def _sigmoid_second(h: Expression, g: Expression, output: Expression) -> Expression:
+    p = named("p", h * g)
+    return p * (1 - output) - p * output
+
+
+def _tanh_second(h: Expression, g: Expression, output: Expression) -> Expression:
+    p = named("p", -(h * g) * output)
+    return p + p
+
+
+pointwise(
+    "sigmoid_backward(Tensor grad, Tensor output) -> Tensor",
+    {"grad": lambda h, output: f.sigmoid_backward(h, output), "output": _sigmoid_second},
+    family="elementwise",
+    same_shape=("output", "grad"),
+    order="`grad * ((1 - output) * output)`",
+)
+pointwise(
+    "tanh_backward(Tensor grad, Tensor output) -> Tensor",
+    {"grad": lambda h, output: f.tanh_backward(h, output), "output": _tanh_second},
+    family="elementwise",
+    same_shape=("output", "grad"),
+    order="`grad * (1 - output * output)`",
+)
 pointwise(
     "root(Tensor input) -> Tensor",
     {"input": lambda g, y: f.root_backward(g, y)},

@@ -83,6 +83,8 @@ OPS = {
     **{name: _op(function, 1) for name, function in UNARY.items()},
     **{name: _op(function, 2) for name, function in BINARY.items()},
     "root_backward": _op(lambda grad, y: np.where(y == 0, ZERO, grad / (y + y)), 2),
+    "sigmoid_backward": _op(lambda grad, y: grad * ((ONE - y) * y), 2),
+    "tanh_backward": _op(lambda grad, y: grad * (ONE - y * y), 2),
     "relu_backward": _op(lambda grad, y: np.where(y <= 0, ZERO, grad), 2),
     "maximum_backward": _op(maximum_backward, 3),
     "add_alpha": _op(lambda x, y, alpha: fma(rounded(alpha, x), y, x), 2, 1),

@@ -40,7 +40,45 @@ LAYOUTS = {
     "subnormal": (DOUBLE, lambda: uniform(1, 6, 3, 8, scale=2.0**-135)),
 }
 
+ROWS = {
+    "1100x9": (DOUBLE, lambda: uniform(1, 1100, 9)),
+    "6x600": ((), lambda: uniform(1, 6, 600)),
+    "special": (EVERY, lambda: uniform(1, 60, 9, special=True)),
+    "constant": (DOUBLE, lambda: torch.full((30, 5), 0.25)),
+    "subnormal": (DOUBLE, lambda: uniform(1, 30, 5, scale=2.0**-135)),
+    "transposed": (EVERY, lambda: uniform(1, 9, 70).t()),
+    "empty": ((), lambda: uniform(1, 0, 3)),
+    "no_channels": ((), lambda: uniform(1, 4, 0)),
+}
+"""Without dimensions behind the channels."""
+
 CASES = [
+    *(
+        Case("batch_norm", f"rows_{n}_{'train' if t else 'eval'}", lambda make=make, t=t: _forward(make(), t), dtypes=d)
+        for n, (d, make) in ROWS.items()
+        for t in (True, False)
+    ),
+    *(
+        Case(
+            "batch_norm",
+            f"rows_{'train' if t else 'eval'}{'_weight' * w}{'_bias' * b}",
+            lambda t=t, w=w, b=b: _forward(uniform(1, 30, 5), t, not t, w, b),
+        )
+        for t in (True, False)
+        for w in (True, False)
+        for b in (True, False)
+    ),
+    Case("batch_norm", "rows_of_zeros", lambda: _forward(torch.zeros(30, 5), weight=True, bias=False)),
+    *(
+        Case(
+            "batch_norm_backward",
+            f"rows_{n}_{'train' if t else 'eval'}",
+            lambda n=n, make=make, t=t: _backward(make(), t, n != "6x600"),
+            dtypes=d,
+        )
+        for n, (d, make) in ROWS.items()
+        for t in (True, False)
+    ),
     *(
         Case(
             "batch_norm",

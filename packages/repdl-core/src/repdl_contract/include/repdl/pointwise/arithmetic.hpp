@@ -176,6 +176,12 @@ struct RootBackward : Arithmetic {
 };
 
 template <class T>
+struct SigmoidBackward : Arithmetic {
+  static constexpr auto op = "sigmoid_backward";
+  REPDL_HD T operator()(T grad, T y) const { return mul(grad, mul(T(1) - y, y)); }
+};
+
+template <class T>
 struct Sign : Arithmetic {
   static constexpr auto op = "sign";
   REPDL_HD T operator()(T x) const { return x > T(0) ? T(1) : x < T(0) ? T(-1) : T(0); }
@@ -246,8 +252,15 @@ struct Hypot : Arithmetic {
   }
 };
 
-using ArithmeticFunctions = List<Abs, Add, AddAlpha, Addcdiv, Addcmul, Clamp, ClampBackward, Div, DivFloor, DivTrunc,
-                                 Fmod, Hypot, Lerp, LerpTensor, Maximum, MaximumBackward, Minimum, Mul, Neg, Reciprocal,
-                                 Relu, ReluBackward, Remainder, Root, RootBackward, Sign, Sqrt, Square, Sub, Where>;
+template <class T>
+struct TanhBackward : Arithmetic {
+  static constexpr auto op = "tanh_backward";
+  REPDL_HD T operator()(T grad, T y) const { return mul(grad, T(1) - mul(y, y)); }
+};
+
+using ArithmeticFunctions =
+    List<Abs, Add, AddAlpha, Addcdiv, Addcmul, Clamp, ClampBackward, Div, DivFloor, DivTrunc, Fmod, Hypot, Lerp,
+         LerpTensor, Maximum, MaximumBackward, Minimum, Mul, Neg, Reciprocal, Relu, ReluBackward, Remainder, Root,
+         RootBackward, SigmoidBackward, Sign, Sqrt, Square, Sub, TanhBackward, Where>;
 
 }  // namespace repdl::pointwise
