@@ -17,6 +17,7 @@ from repdl.contract import ANY_CONTRACT
 from repdl.dtypes import ALL, rounding
 from repdl.errors import UnsupportedError
 from repdl.registry import functions as _ops
+from repdl.tensors.values import is_numpys
 
 __all__ = ["constant", "floating", "item"]
 
@@ -76,6 +77,8 @@ def floating(tensor: Tensor, dtype: torch.dtype) -> Tensor:
         raise UnsupportedError(
             f"cast: input.dtype is {tensor.dtype}, expected an integer, bool, float32, float64, bfloat16 or float16"
         )
+    if _are_doubles(tensor):
+        return _narrowed(tensor.to(torch.float64), dtype)
     # 64 bits in halves, each a double exactly, and so is 2**32 times the first.
     high, low = tensor >> 32, tensor & 0xFFFFFFFF
     upper = high.to(torch.float64) * 2.0**32
@@ -85,6 +88,15 @@ def floating(tensor: Tensor, dtype: torch.dtype) -> Tensor:
     odd = (low >> 11 | (low & 0x7FF != 0)) << 11
     small = (high >= -(1 << 20)) & (high < 1 << 20)
     return _ops.cast(upper + torch.where(small, low, odd).to(torch.float64), dtype)
+
+
+def _are_doubles(tensor: Tensor) -> bool:
+    """Whether it is known here that all of these int64 are doubles exactly."""
+    if tensor.numel() == 0 or not is_numpys(tensor):
+        return False
+    do_not_cache()
+    least, most = torch.aminmax(tensor)
+    return -(2**53) <= least.item() and most.item() <= 2**53
 
 
 def _narrowed(tensor: Tensor, dtype: torch.dtype) -> Tensor:

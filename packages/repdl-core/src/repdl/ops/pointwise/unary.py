@@ -410,14 +410,14 @@ pointwise(
     "sigmoid_backward(Tensor grad, Tensor output) -> Tensor",
     {"grad": lambda h, output: f.sigmoid_backward(h, output), "output": _sigmoid_second},
     family="elementwise",
-    same_shape=("output", "grad"),
+    same_shape=("grad", "output"),
     order="`grad * ((1 - output) * output)`",
 )
 pointwise(
     "tanh_backward(Tensor grad, Tensor output) -> Tensor",
     {"grad": lambda h, output: f.tanh_backward(h, output), "output": _tanh_second},
     family="elementwise",
-    same_shape=("output", "grad"),
+    same_shape=("grad", "output"),
     order="`grad * (1 - output * output)`",
 )
 pointwise(
