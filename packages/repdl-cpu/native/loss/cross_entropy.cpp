@@ -28,6 +28,35 @@ void gradient_row(const double* x, double* d, std::int64_t classes, double max, 
   });
 }
 
+// max[i] and sum[i] of rows of classes.
+template <class T>
+void exp_of_rows(const T* x, std::int64_t rows, std::int64_t classes, const Contract& contract, T* max, T* sum) {
+  for (std::int64_t i = 0; i < rows; ++i) {
+    const RowExp<T> row = exp_row(x + i * classes, classes, contract, [](auto...) {});
+    max[i] = row.max;
+    sum[i] = canonical(row.sum);
+  }
+}
+
+// d = p * g of rows, the target's less g, +0 where the target does not count; `position` is that of the first row.
+template <class T>
+void gradient_of_rows(const ClassLossOf<T>& loss, const T* grad, T total, const T* x, T* d, std::int64_t position,
+                      std::int64_t rows, const T* max, const T* sum) {
+  const std::int64_t classes = loss.classes;
+  for (std::int64_t i = 0; i < rows; ++i) {
+    const T* from = x + i * classes;
+    T* to = d + i * classes;
+    if (!loss.counted(position + i)) {
+      std::fill(to, to + classes, T(0));
+      continue;
+    }
+    const T m = max[i], s = sum[i], g = loss.scale(grad, total, position + i);
+    gradient_row(from, to, classes, m, s, g);
+    const std::int64_t t = loss.target[position + i];
+    to[t] = canonical((exact::exp(from[t] - m) / s - T(1)) * g);
+  }
+}
+
 // The rows of a tile of images.
 template <class T>
 void exp_of_images(const T* x, const Columns& at, const Contract& contract, T* max, T* sum) {
@@ -75,22 +104,25 @@ void cross_entropy(const Tensor& input, const Tensor& target, const Tensor& weig
     const std::int64_t t = (i / inner * classes + target[i]) * inner + i % inner;
     return (x[t] - max[i]) - losses[i];
   };
-  if (inner > 1) {
-    for_column_tiles({loss.n, classes, inner}, loss.threads,
-                     [&](std::int64_t at, std::int64_t position, const Columns& columns) {
-                       exp_of_images(x + at, columns, loss.contract, max + position, sum + position);
-                       log_of_sums(sum + position, losses + position, columns.rows);
-                     });
-    return loss.forward(log_p, losses, output.as<T>(), total.as<T>());
+  const Around around{loss.n, classes, inner};
+  if (are_columns(around)) {
+    for_column_tiles(around, loss.threads, [&](std::int64_t at, std::int64_t position, const Columns& columns) {
+      exp_of_images(x + at, columns, loss.contract, max + position, sum + position);
+      log_of_sums(sum + position, losses + position, columns.rows);
+    });
+  } else if (inner > 1) {
+    for_blocks(around, loss.threads, [&](std::int64_t at, std::int64_t position) {
+      const Scratch<T> rows(classes * inner);
+      transpose_few(x + at, classes, inner, rows.data());
+      exp_of_rows(rows.data(), inner, classes, loss.contract, max + position, sum + position);
+      log_of_sums(sum + position, losses + position, inner);
+    });
+  } else {
+    parallel_for(loss.n, row_grain(classes), loss.threads, [&](std::int64_t begin, std::int64_t end) {
+      exp_of_rows(x + begin * classes, end - begin, classes, loss.contract, max + begin, sum + begin);
+      log_of_sums(sum + begin, losses + begin, end - begin);
+    });
   }
-  parallel_for(loss.n, row_grain(classes), loss.threads, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      const RowExp<T> row = exp_row(x + i * classes, classes, loss.contract, [](auto...) {});
-      max[i] = row.max;
-      sum[i] = canonical(row.sum);
-    }
-    log_of_sums(sum + begin, losses + begin, end - begin);
-  });
   loss.forward(log_p, losses, output.as<T>(), total.as<T>());
 }
 
@@ -104,26 +136,23 @@ void cross_entropy_backward(const Tensor& grads, const Tensor& input, const Tens
   const T *grad = grads.as<T>(), *x = input.as<T>(), *total = total_weight.as<T>();
   const T *max = max_of_row.as<T>(), *sum = sum_of_row.as<T>();
   T* out = output.as<T>();
-  const std::int64_t classes = loss.classes;
-  if (loss.inner > 1)
-    return for_column_tiles({loss.n, classes, loss.inner}, loss.threads,
-                            [&](std::int64_t at, std::int64_t position, const Columns& columns) {
-                              gradient_of_images(loss, grad, *total, x + at, out + at, position, columns,
-                                                 max + position, sum + position);
-                            });
+  const std::int64_t classes = loss.classes, inner = loss.inner;
+  const Around around{loss.n, classes, inner};
+  if (are_columns(around))
+    return for_column_tiles(around, loss.threads, [&](std::int64_t at, std::int64_t position, const Columns& columns) {
+      gradient_of_images(loss, grad, *total, x + at, out + at, position, columns, max + position, sum + position);
+    });
+  if (inner > 1)
+    return for_blocks(around, loss.threads, [&](std::int64_t at, std::int64_t position) {
+      const Scratch<T> memory(2 * classes * inner);
+      T *from = memory.data(), *to = from + classes * inner;
+      transpose_few(x + at, classes, inner, from);
+      gradient_of_rows(loss, grad, *total, from, to, position, inner, max + position, sum + position);
+      transpose_few(to, inner, classes, out + at);
+    });
   parallel_for(loss.n, row_grain(classes), loss.threads, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      T* to = out + i * classes;
-      if (!loss.counted(i)) {
-        std::fill(to, to + classes, T(0));
-        continue;
-      }
-      const T* from = x + i * classes;
-      const T m = max[i], s = sum[i], g = loss.scale(grad, *total, i);
-      gradient_row(from, to, classes, m, s, g);
-      const std::int64_t t = loss.target[i];
-      to[t] = canonical((exact::exp(from[t] - m) / s - T(1)) * g);
-    }
+    gradient_of_rows(loss, grad, *total, x + begin * classes, out + begin * classes, begin, end - begin, max + begin,
+                     sum + begin);
   });
 }
 

@@ -1,6 +1,6 @@
 // The recurrence of connectionist temporal classification, and its derivative (ctc_loss.md).
 //
-//   for each example and t:  (T, N, S), skips (N, S), lengths (N) -> (T, N, S)
+//   for each example and t:  (T, N, K), skips (N, K), lengths (N) -> (T, N, K), K states
 //     a[t][s] = logsumexp(a[t-1][s], a[t-1][s-1], b) + e[t][s], b = a[t-1][s-2] where s skips, else z
 #include <algorithm>
 
@@ -35,7 +35,7 @@ void loop_over_states(std::int64_t n, const Body& body) {
 
 // The sum of three terms.
 struct ThreeTerms {
-  bool is_chain;  // of one lane, or of blocks of less
+  bool is_chain;  // of one lane, or in blocks of fewer than three
 
   explicit ThreeTerms(const Contract& contract)
       : is_chain(contract.sum_lanes == 1 || (contract.sum_block != 0 && contract.sum_block < 3)) {}
@@ -46,7 +46,7 @@ struct ThreeTerms {
   }
 };
 
-// Memory of an example, of n states each, with two more before them and behind.
+// Rows of n states, with two zeros before and behind each.
 template <class T>
 class PaddedStates {
  public:

@@ -70,7 +70,7 @@ Everywhere<F> stretch_of(const F& f, std::int64_t, long) {
   return {f};
 }
 
-// The same of at most as many elements as there are lanes: each is +0 + x.
+// K sums of at most as many elements as there are lanes, each of which is +0 + x (see sum_64_lanes).
 template <int K, class F>
 void sum_of_lanes(std::int64_t begin, std::int64_t n, const F& given, std::array<float, K>& sums) {
   const F f = given;

@@ -185,9 +185,17 @@ void softmax_forward(const Tensor& input, std::int64_t dim, const Contract& cont
   const std::int64_t n = rows.n;
   const T* x = input.as<T>();
   T* y = output.as<T>();
-  if (rows.inner > 1)
+  if (are_columns(rows))
     return for_column_tiles(rows, exec.threads, [&](std::int64_t at, std::int64_t, const Columns& columns) {
       of_columns(x + at, y + at, columns, contract);
+    });
+  if (rows.inner > 1)
+    return for_blocks(rows, exec.threads, [&](std::int64_t at, std::int64_t) {
+      const Scratch<T> memory(2 * n * rows.inner);
+      T *from = memory.data(), *to = from + n * rows.inner;
+      transpose_few(x + at, n, rows.inner, from);
+      of_rows(from, to, rows.inner, n, contract);
+      transpose_few(to, rows.inner, n, y + at);
     });
   parallel_for(rows.outer, row_grain(n), exec.threads, [&](std::int64_t begin, std::int64_t end) {
     of_rows(x + begin * n, y + begin * n, end - begin, n, contract);
@@ -202,7 +210,7 @@ void softmax_gradient(const Tensor& grads, const Tensor& output, std::int64_t di
   const std::int64_t n = rows.n;
   const T *grad = grads.as<T>(), *y = output.as<T>();
   T* out = result.as<T>();
-  if (rows.inner > 1)
+  if (rows.inner > 1)  // few columns too: there is less to compute
     return for_column_tiles(rows, exec.threads, [&](std::int64_t at, std::int64_t, const Columns& columns) {
       of_columns(grad + at, y + at, out + at, columns, contract);
     });

@@ -33,14 +33,41 @@ void each_column(const Columns& columns, const Body& body) {
     row_loop_double(columns.rows, body);
 }
 
-// task(first, columns) for tiles of (outer, n, inner), each of which stays in the second cache; first is where the
-// first element of the tile is, and position that of its row among all.
+// Fewer rows beside each other than this leave most of a vector empty: they are transposed.
+constexpr std::int64_t least_columns = 8;
+
+inline bool are_columns(const Around& around) { return around.inner == 0 || around.inner >= least_columns; }
+
+// to[c * n + i] = from[i * rows + c].
+template <class T>
+void transpose_few(const T* from, std::int64_t n, std::int64_t rows, T* to) {
+  for (std::int64_t c = 0; c < rows; ++c)
+    for (std::int64_t i = 0; i < n; ++i) to[c * n + i] = from[i * rows + c];
+}
+
+// task(first, position) for each block (n, inner) of (outer, n, inner): where its first element is, and its first row
+// among all.
+template <class Task>
+void for_blocks(const Around& around, int threads, const Task& task) {
+  const std::int64_t block = around.n * around.inner;
+  parallel_for(around.outer, std::max<std::int64_t>(1, (1 << 12) / (block + 1)), threads,
+               [&](std::int64_t begin, std::int64_t end) {
+                 for (std::int64_t o = begin; o < end; ++o) {
+                   REPDL_ROUTE("softmax: few columns");
+                   task(o * block, o * around.inner);
+                 }
+               });
+}
+
+// task(first, position, columns) for tiles of (outer, n, inner), each of which stays in the second cache: where its
+// first element is, and its first row among all.
 template <class Task>
 void for_column_tiles(const Around& around, int threads, const Task& task) {
   constexpr std::int64_t elements = tuned(1 << 14, 1 << 6), most = tuned(512, 32), least = 16;
   const std::int64_t tile = std::clamp(elements / std::max<std::int64_t>(around.n, 1) / least * least, least, most);
   const std::int64_t tiles = (around.inner + tile - 1) / tile;
-  parallel_for(around.outer * tiles, 1, threads, [&](std::int64_t begin, std::int64_t end) {
+  const std::int64_t grain = std::max<std::int64_t>(1, (1 << 12) / (around.n * std::min(tile, around.inner) + 1));
+  parallel_for(around.outer * tiles, grain, threads, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t t = begin; t < end; ++t) {
       REPDL_ROUTE("softmax: columns");
       const std::int64_t outer = t / tiles, c = t % tiles * tile;

@@ -10,6 +10,7 @@
 #include "base/scratch.hpp"
 #include "base/threads.hpp"
 #include "reduce/reduced_dims.hpp"
+#include "reduce/row_sum.hpp"
 #include "reduce/sum.hpp"
 #include "repdl/contract/arithmetic.hpp"
 
@@ -32,12 +33,46 @@ T squares_of_block(const T* x, const ReducedDims& reduced, std::int64_t begin, s
   });
 }
 
+// A row of n elements.
+template <class T>
+T squares_of_row(const T* x, const ReducedDims& reduced, const Contract& contract) {
+  const std::int64_t n = reduced.count;
+  if constexpr (std::is_same_v<T, float>) {
+    if (reduced.is_run()) {
+      REPDL_ROUTE("sum of squares: run");
+      return sum_each(n, contract, [x](std::int64_t i, auto part) {
+        const Vec y = part.load(x + i);
+        return y * y;
+      });
+    }
+  }
+  return sum_filled<T>(n, contract, [&](std::int64_t start, std::int64_t count, T* dst) {
+    reduced.map(x, start, count, dst, square_of<T>);
+  });
+}
+
+// A few outer elements behind which the next ones follow: squares of as many rows as there are lanes at once.
+template <class T>
+void few_columns_of_squares(const T* x, T* out, std::int64_t n, std::int64_t width, const Contract& contract) {
+  REPDL_ROUTE("sum of squares: few columns", sizeof(T));
+  const std::int64_t lanes = contract.sum_lanes;
+  const Scratch<T> squares(lanes * width);
+  const auto squared = [&](std::int64_t i) {
+    const std::int64_t count = std::min(lanes, n - i) * width;
+    for (std::int64_t j = 0; j < count; ++j) squares.data()[j] = square_of(x[i * width + j]);
+    return squares.data();
+  };
+  sum_columns(n, width, true, squared, out, contract);
+  for (std::int64_t c = 0; c < width; ++c) out[c] = canonical(out[c]);
+}
+
 // Contiguous outer elements: tiles of columns, whose squares wait in as many rows as the sum reads at once.
 template <class T>
 void columns_of_squares(const T* x, T* out, const ReducedDims& outer, const ReducedDims& reduced,
                         const Contract& contract, int threads) {
-  constexpr std::int64_t tile = tuned(1024, 64);
+  constexpr std::int64_t tile = tuned(1024, 64), few = tuned(64, 8);
   const std::int64_t width = outer.inner_size(), n = reduced.count, rows = outer.count / width;
+  const bool follow = reduced.size.size() == 1 && reduced.stride[0] == width && width <= few;
   const std::int64_t tiles = (width + tile - 1) / tile;
   const std::int64_t tasks = std::max<std::int64_t>(1, squares_a_thread / (n * std::min(width, tile) + 1));
   parallel_for(rows * tiles, tasks, threads, [&](std::int64_t begin, std::int64_t end) {
@@ -48,6 +83,10 @@ void columns_of_squares(const T* x, T* out, const ReducedDims& outer, const Redu
       if (first > 0) REPDL_ROUTE("sum of squares: second tile of columns", sizeof(T));
       const T* from = x + outer.offset(row * width) + first;
       T* to = out + row * width + first;
+      if (follow) {
+        few_columns_of_squares(from, to, n, width, contract);
+        continue;
+      }
       std::int64_t calls = 0;
       const auto squared = [&](std::int64_t i) {
         const T* given = from + reduced.offset(i);
@@ -83,15 +122,11 @@ void few_sums_of_squares(const T* x, T* out, const ReducedDims& outer, const Red
 template <class T>
 void rows_of_squares(const T* x, T* out, const ReducedDims& outer, const ReducedDims& reduced, const Contract& contract,
                      int threads) {
-  const std::int64_t n = reduced.count;
-  parallel_for(outer.count, std::max<std::int64_t>(1, squares_a_thread / (n + 1)), threads,
+  parallel_for(outer.count, std::max<std::int64_t>(1, squares_a_thread / (reduced.count + 1)), threads,
                [&](std::int64_t begin, std::int64_t end) {
                  for (std::int64_t o = begin; o < end; ++o) {
                    REPDL_ROUTE("sum of squares: row", sizeof(T));
-                   const T* from = x + outer.offset(o);
-                   out[o] = canonical(sum_filled<T>(n, contract, [&](std::int64_t start, std::int64_t count, T* dst) {
-                     reduced.map(from, start, count, dst, square_of<T>);
-                   }));
+                   out[o] = canonical(squares_of_row(x + outer.offset(o), reduced, contract));
                  }
                });
 }

@@ -297,6 +297,8 @@ BUGS = {
     "softmax_columns_gradient": Bug("reduce/softmax.cpp", {"part.load(sum + c)) * part.load(y + i + c)": "part.load(sum + c)) * part.load(y + c)"}, "softmax", "test_parity.py -k TestCpu and softmax_backward"),
     "log_softmax_of_the_first_rows": Bug("reduce/softmax.cpp", {"start = first * n;": "start = first > 0 ? (first - 1) * n : 0;"}, "softmax", "test_parity.py -k TestCpu and log_softmax"),
     "cross_entropy_of_the_first_image": Bug("loss/cross_entropy.cpp", {"loss.target[position + c] * at.stride": "loss.target[c] * at.stride"}, "cross_entropy", "test_parity.py -k TestCpu and cross_entropy_backward"),
+    "cross_entropy_few_of_the_first": Bug("loss/cross_entropy.cpp", {"gradient_of_rows(loss, grad, *total, from, to, position,": "gradient_of_rows(loss, grad, *total, from, to, 0,"}, "cross_entropy", "test_parity.py -k TestCpu and cross_entropy_backward"),
+    "softmax_few_columns_stay_transposed": Bug("reduce/softmax.cpp", {"transpose_few(to, rows.inner, n, y + at)": "transpose_few(to, n, rows.inner, y + at)"}, "softmax"),
     "cross_entropy_ignored_nan": Bug("loss/cross_entropy.cpp", {"      for (std::int64_t i = 0; i < at.n; ++i) d[i * at.stride + c] = T(0);\n": ""}, "cross_entropy", "test_parity.py -k TestCpu and cross_entropy_backward"),
     "undecided_vectors_of_a_block": Bug("simd/row_loop_double.hpp", {"if (count > 0) apart(left, count);": "if (count > 1) apart(left, count);"}, "elementwise", "test_doubles.py"),
     "undecided_doubles": Bug("exact/double_vec.hpp", {"or_accurate<exact::accurate::name>": "or_accurate<exact::accurate::cos>"}, "elementwise", "test_doubles.py -k sin"),

@@ -19,6 +19,7 @@ from repdl import ops, registry
 from repdl.callcache import do_not_cache
 from repdl.contract import contract_name
 from repdl.errors import UnsupportedError
+from repdl.ops.pointwise.elementwise import promoted
 
 Tensor = torch.Tensor
 Function = Callable[..., Any]
@@ -90,12 +91,21 @@ def _softmax(function: Function) -> Function:
     return of
 
 
+def _alike(op: str, grad: Tensor, output: Tensor) -> Sequence[Tensor]:
+    """Both in one dtype and shape, as torch's kernels take them."""
+    if grad.dtype is output.dtype and grad.shape == output.shape:
+        return grad, output
+    found = promoted(op, grad=grad, output=output)
+    assert found is not None
+    return torch.broadcast_tensors(*found)  # type: ignore[no-any-return]
+
+
 def _sigmoid_backward(grad: Tensor, output: Tensor) -> Tensor:
-    return _ops.sigmoid_backward(grad, output)
+    return _ops.sigmoid_backward(*_alike("sigmoid_backward", grad, output))
 
 
 def _tanh_backward(grad: Tensor, output: Tensor) -> Tensor:
-    return _ops.tanh_backward(grad, output)
+    return _ops.tanh_backward(*_alike("tanh_backward", grad, output))
 
 
 def _elu_backward(

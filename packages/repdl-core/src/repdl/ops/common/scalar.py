@@ -96,7 +96,7 @@ def _are_doubles(tensor: Tensor) -> bool:
         return False
     do_not_cache()
     least, most = torch.aminmax(tensor)
-    return -(2**53) <= least.item() and most.item() <= 2**53
+    return least.item() >= -(2**53) and most.item() <= 2**53
 
 
 def _narrowed(tensor: Tensor, dtype: torch.dtype) -> Tensor:

@@ -1,4 +1,4 @@
-"""ctc_loss: connectionist temporal classification, a formula over logsumexp along time."""
+"""ctc_loss: connectionist temporal classification, a formula over ctc_states, its recurrence along time."""
 
 from __future__ import annotations
 

@@ -411,14 +411,14 @@ pointwise(
     {"grad": lambda h, output: f.sigmoid_backward(h, output), "output": _sigmoid_second},
     family="elementwise",
     same_shape=("grad", "output"),
-    order="`grad * ((1 - output) * output)`",
+    order="`g * ((1 - y) * y)`, y the output",
 )
 pointwise(
     "tanh_backward(Tensor grad, Tensor output) -> Tensor",
     {"grad": lambda h, output: f.tanh_backward(h, output), "output": _tanh_second},
     family="elementwise",
     same_shape=("grad", "output"),
-    order="`grad * (1 - output * output)`",
+    order="`g * (1 - y * y)`, y the output",
 )
 pointwise(
     "root(Tensor input) -> Tensor",

@@ -63,6 +63,8 @@ CASES = [
         Case("cross_entropy", f"images_{r}", lambda r=r: loss((2, 5, 30, 21), r, True, True, scale=8.0), dtypes=EVERY)
         for r in ("none", "mean")
     ),
+    Case("cross_entropy", "no_positions", lambda: loss((2, 5, 0), "none"), dtypes=EVERY),
+    Case("cross_entropy", "few_positions", lambda: loss((20, 7, 3), "mean", True, True), dtypes=EVERY),
     Case("cross_entropy", "images_of_many", lambda: loss((2, 1100, 3), "sum"), dtypes=DOUBLE),
     Case(
         "cross_entropy",
@@ -91,6 +93,8 @@ CASES = [
         )
         for r in ("none", "mean")
     ),
+    Case("cross_entropy_backward", "no_positions", lambda: _backward((2, 5, 0), "none"), dtypes=EVERY),
+    Case("cross_entropy_backward", "few_positions", lambda: _backward((20, 7, 3), "none", True, True), dtypes=EVERY),
     Case("cross_entropy_backward", "images_of_many", lambda: _backward((2, 1100, 3), "sum"), dtypes=DOUBLE),
     Case(
         "cross_entropy_backward",

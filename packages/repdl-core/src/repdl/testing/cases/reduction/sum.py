@@ -128,8 +128,20 @@ CASES = [
 
 _SQUARED = (
     *(f"row_{n}" for n in (0, 1, 65, 1024, 1025, 5000, 13500)),
-    *("column_65", "column_1025", "columns_4", "columns_130", "columns_2200x70", "columns_3x4200"),
-    *("rows_9x2100", "dims_0_2", "dims_1_3", "dims_0_1_2_3", "keepdim", "no_dim", "no_dim_0d", "all_of_three_blocks"),
+    *("column_65", "column_1025", "column_3100", "columns_4", "columns_130", "columns_2200x70", "columns_3x4200"),
+    *(
+        "rows_9x2100",
+        "rows_5000x3",
+        "row_63",
+        "row_64",
+        "dims_0_2",
+        "dims_1_3",
+        "dims_0_1_2_3",
+        "keepdim",
+        "no_dim",
+        "no_dim_0d",
+        "all_of_three_blocks",
+    ),
     *("permuted_all", "permuted", "transposed_rows", "transposed_columns", "strided", "strided_columns"),
     *("sliced_columns", "expanded_kept", "kept_empty", "special", "special_columns", "negative_zeros", "overflow"),
 )
