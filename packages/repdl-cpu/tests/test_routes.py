@@ -458,6 +458,10 @@ def take_routes(width: int) -> None:
             split_k()
             rows_of_elements()
             scans()
+            for rows in (1000, 400, 200, 80):  # of 4 to 50 terms
+                on("cpu", "index_sum", uniform(1, 4000, 1), torch.arange(4000) % rows, rows, "v1")
+            for shape, dim in (((65, 5), 0), ((1, 40000), 1)):
+                on("cpu", "sum_of_squares", in_dtype(uniform(1, *shape), torch.float64), [dim], False, "v1")
             for op, args, _ in large_draws(300_000):
                 on("cpu", op, *args)
             for shape in BLOCKS:
