@@ -71,7 +71,17 @@ SUBNORMAL_ARGUMENT_IS_ZERO = {
         "smooth_l1",
         "smooth_l1_loss",
     ),
-    *("logsigmoid", "multilabel_margin_loss", "sinc", "softmax", "square", "tanhshrink", "var", *DRAWS),
+    *(
+        "logsigmoid",
+        "multilabel_margin_loss",
+        "sinc",
+        "softmax",
+        "square",
+        "sum_of_squares",
+        "tanhshrink",
+        "var",
+        *DRAWS,
+    ),
 }
 
 

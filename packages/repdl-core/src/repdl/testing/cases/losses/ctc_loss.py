@@ -74,4 +74,8 @@ CASES = [
     ),
     *_cases_of_states("ctc_states", _states),
     *_cases_of_states("ctc_states_backward", _backward),
+    Case(
+        "ctc_states_backward", "grad_subnormal",
+        lambda: (uniform(6, 7, 2, 9, scale=2.0**-130), *_states(uniform(1, 7, 2, 9), [7, 3])), dtypes=DOUBLE,
+    ),
 ]  # fmt: skip
