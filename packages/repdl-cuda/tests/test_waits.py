@@ -34,6 +34,7 @@ READERS = {
     "index.check_index": "of a tensor on the host",
     "packed.packed": "of a tensor on the host",
     "position.check_place": "a position is on the host",
+    "scalar._are_doubles": "of int64 beside floats, where NumPy could read them: on the host",
     "scalar.item": "what asks for a number",
     "amax.aminmax": "the type of its result",
     "bag_sum._check_values": "of a tensor on the host",
