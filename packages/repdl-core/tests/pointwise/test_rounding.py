@@ -111,6 +111,9 @@ def test_floating__of_64_bits_is_rounded_once(dtype: torch.dtype) -> None:
     expected = [value_of(element(number, dtype), dtype) for number in numbers]
     found = floating(torch.tensor(numbers), dtype)
     assert found.dtype is dtype and found.double().tolist() == expected
+    # Alone, a number of 53 bits goes another way than one of more.
+    alone = [floating(torch.tensor([number]), dtype).double().item() for number in numbers]
+    assert alone == expected
 
 
 @given(finite, finite)

@@ -75,7 +75,7 @@ void gradient_of_images(const ClassLossOf<T>& loss, const T* grad, T total, cons
   for (std::int64_t c = 0; c < at.rows; ++c)
     g[c] = loss.counted(position + c) ? loss.scale(grad, total, position + c) : T(0);
   for (std::int64_t i = 0; i < at.n; ++i)
-    each_column<T>(at, [=, from = x + i * at.stride, to = d + i * at.stride](std::int64_t c, auto part) {
+    row_loop_of<T>(at.rows, [=, from = x + i * at.stride, to = d + i * at.stride](std::int64_t c, auto part) {
       using exact::exp;
       const auto p = exp(part.load(from + c) - part.load(max + c)) / part.load(sum + c);
       part.store(to + c, canonical(p * part.load(g + c)));
@@ -105,7 +105,7 @@ void cross_entropy(const Tensor& input, const Tensor& target, const Tensor& weig
     return (x[t] - max[i]) - losses[i];
   };
   const Around around{loss.n, classes, inner};
-  if (are_columns(around)) {
+  if (fill_vectors(around)) {
     for_column_tiles(around, loss.threads, [&](std::int64_t at, std::int64_t position, const Columns& columns) {
       exp_of_images(x + at, columns, loss.contract, max + position, sum + position);
       log_of_sums(sum + position, losses + position, columns.rows);
@@ -138,7 +138,7 @@ void cross_entropy_backward(const Tensor& grads, const Tensor& input, const Tens
   T* out = output.as<T>();
   const std::int64_t classes = loss.classes, inner = loss.inner;
   const Around around{loss.n, classes, inner};
-  if (are_columns(around))
+  if (fill_vectors(around))
     return for_column_tiles(around, loss.threads, [&](std::int64_t at, std::int64_t position, const Columns& columns) {
       gradient_of_images(loss, grad, *total, x + at, out + at, position, columns, max + position, sum + position);
     });

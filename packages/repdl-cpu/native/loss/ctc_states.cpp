@@ -14,7 +14,6 @@
 #include "repdl/backend.hpp"
 #include "repdl/contract/arithmetic.hpp"
 #include "repdl/exact/log.hpp"
-#include "simd/row_loop.hpp"
 #include "simd/row_loop_double.hpp"
 
 namespace repdl::cpu {
@@ -24,14 +23,6 @@ constexpr std::int64_t states_a_thread = 1 << 10;  // of all steps
 
 template <class T>
 constexpr T impossible = T(-1e30);  // the logarithm of no probability
-
-template <class T, class Body>
-void loop_over_states(std::int64_t n, const Body& body) {
-  if constexpr (std::is_same_v<T, float>)
-    row_loop(n, body);
-  else
-    row_loop_double(n, body);
-}
 
 // The sum of three terms.
 struct ThreeTerms {
@@ -94,7 +85,7 @@ class StateSources {
   template <class Body>
   void each(const Body& body) const {
     const T *before = rows_[1], *skipped = rows_[2], *most = rows_[3];
-    loop_over_states<T>(n_, [=](std::int64_t i, auto part) {
+    row_loop_of<T>(n_, [=](std::int64_t i, auto part) {
       using exact::exp;
       const auto m = part.load(most + i);
       body(i, part, exp(part.load(before + i) - m), exp(part.load(before - 1 + i) - m), exp(part.load(skipped + i) - m),

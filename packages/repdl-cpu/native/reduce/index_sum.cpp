@@ -30,7 +30,7 @@ namespace {
 
 constexpr std::int64_t terms_a_thread = 1 << 14;       // elements worth a thread
 constexpr std::int64_t narrow_bytes = 64;              // of a row: a cache line
-constexpr std::int64_t rows_a_block = tuned(1024, 3);  // of narrow sums, which are finished together
+constexpr std::int64_t rows_a_block = tuned(1024, 9);  // of narrow sums, which are finished together
 
 // The sum of n numbers in memory; those behind them are read, and count for nothing, up to a vector.
 template <class T>

@@ -2,8 +2,8 @@
 //
 //   for i < rows:  (rows, n) -> (rows), (rows)
 //     index[i] = first NaN of x[i, :], else first of its largest elements
+#include <array>
 #include <limits>
-#include <vector>
 
 #include "base/routes.hpp"
 #include "base/scratch.hpp"
@@ -90,29 +90,23 @@ void max_dim(const Tensor& input, std::int64_t, bool, const Tensor& values, cons
 template <class T>
 void largest_of_columns(const T* x, T* values, const ReducedDims& outer, const ReducedDims& reduced, int threads) {
   constexpr std::int64_t tile = tuned(1024, 64);
-  const std::int64_t width = outer.inner_size(), n = reduced.count, tiles = (width + tile - 1) / tile;
-  const std::int64_t tasks = std::max<std::int64_t>(1, (1 << 15) / (n * std::min(width, tile) + 1));
-  parallel_for(outer.count / width * tiles, tasks, threads, [&](std::int64_t begin, std::int64_t end) {
-    std::vector<int> nan(tile);
-    for (std::int64_t task = begin; task < end; ++task) {
-      REPDL_ROUTE("max: columns", sizeof(T));
-      const std::int64_t row = task / tiles, first = task % tiles * tile, count = std::min(tile, width - first);
-      if (first > 0) REPDL_ROUTE("max: second tile of columns", sizeof(T));
-      const T* from = x + outer.offset(row * width) + first;
-      T* best = values + row * width + first;
-      std::fill(best, best + count, -std::numeric_limits<T>::infinity());
-      std::fill(nan.begin(), nan.begin() + count, 0);
-      for (std::int64_t i = 0; i < n; ++i) {
-        const T* next = from + reduced.offset(i);
-        for (std::int64_t c = 0; c < count; ++c) {
-          best[c] = next[c] > best[c] ? next[c] : best[c];  // of zeros the first
-          nan[c] |= next[c] != next[c];
-        }
+  const auto largest = [&](std::int64_t first, std::int64_t place, std::int64_t count) {
+    REPDL_ROUTE("max: columns", sizeof(T));
+    const T* from = x + first;
+    T* best = values + place;
+    std::array<int, tile> nan = {};
+    std::fill(best, best + count, -std::numeric_limits<T>::infinity());
+    for (std::int64_t i = 0; i < reduced.count; ++i) {
+      const T* next = from + reduced.offset(i);
+      for (std::int64_t c = 0; c < count; ++c) {
+        best[c] = next[c] > best[c] ? next[c] : best[c];  // of zeros the first
+        nan[c] |= next[c] != next[c];
       }
-      for (std::int64_t c = 0; c < count; ++c)
-        best[c] = nan[c] ? canonical(std::numeric_limits<T>::quiet_NaN()) : best[c];
     }
-  });
+    for (std::int64_t c = 0; c < count; ++c)
+      best[c] = nan[c] ? canonical(std::numeric_limits<T>::quiet_NaN()) : best[c];
+  };
+  for_tiles_of_columns(outer, reduced, tile, 1 << 15, threads, largest);
 }
 
 // The maximum of each row of the last dimension: (rows, n) -> (rows).
@@ -125,8 +119,7 @@ void amax(const Tensor& input, const Tensor& output, const ExecContext& exec) {
   T* values = output.as<T>();
   const std::int64_t n = reduced.count;
   if (outer.count == 0) return;
-  if (outer.inner_size() >= 4 && outer.inner_stride() == 1 && n > 1 && reduced.inner_stride() != 1)
-    return largest_of_columns(x, values, outer, reduced, exec.threads);
+  if (are_columns(outer, reduced)) return largest_of_columns(x, values, outer, reduced, exec.threads);
   if (n <= 1 || reduced.inner_stride() == 1) {
     for_rows(outer.count, n, exec.threads, [&](std::int64_t i) { values[i] = largest_of(x + outer.offset(i), n); });
     return;

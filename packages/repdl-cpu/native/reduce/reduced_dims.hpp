@@ -1,10 +1,12 @@
-// The dimensions of a reduction, and its elements piece by piece.
+// The dimensions of a reduction, its elements piece by piece, and its columns tile by tile.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 #include <vector>
 
+#include "base/routes.hpp"
+#include "base/threads.hpp"
 #include "repdl/shape/dimensions.hpp"
 
 namespace repdl::cpu {
@@ -66,5 +68,27 @@ struct ReducedDims {
     }
   }
 };
+
+// Whether outer elements follow each other, and those of a row do not: columns.
+inline bool are_columns(const ReducedDims& outer, const ReducedDims& reduced) {
+  return outer.inner_size() >= 4 && outer.inner_stride() == 1 && reduced.count > 0 &&
+         (reduced.count == 1 || reduced.inner_stride() != 1);
+}
+
+// task(from, to, count) for tiles of columns: where the first one of `count` begins, and its place among the outputs.
+// `grain` elements are worth a thread.
+template <class Task>
+void for_tiles_of_columns(const ReducedDims& outer, const ReducedDims& reduced, std::int64_t tile, std::int64_t grain,
+                          int threads, const Task& task) {
+  const std::int64_t width = outer.inner_size(), tiles = (width + tile - 1) / tile;
+  const std::int64_t tasks = std::max<std::int64_t>(1, grain / (reduced.count * std::min(width, tile) + 1));
+  parallel_for(outer.count / width * tiles, tasks, threads, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t t = begin; t < end; ++t) {
+      const std::int64_t row = t / tiles * width, first = t % tiles * tile;
+      if (first > 0) REPDL_ROUTE("reduced dimensions: second tile of columns");
+      task(outer.offset(row) + first, row + first, std::min(tile, width - first));
+    }
+  });
+}
 
 }  // namespace repdl::cpu

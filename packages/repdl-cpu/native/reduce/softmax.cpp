@@ -114,7 +114,7 @@ void softmax_of_columns(const T* x, T* y, const Columns& at, const Contract& con
   exp_of_columns(x, at, max, y, at.stride);
   sum_of_each_column(y, at.n, at.stride, at.rows, contract, sum);
   for (std::int64_t i = 0; i < at.n; ++i)
-    each_column<T>(at, [sum, to = y + i * at.stride](std::int64_t c, auto part) {
+    row_loop_of<T>(at.rows, [sum, to = y + i * at.stride](std::int64_t c, auto part) {
       part.store(to + c, canonical(part.load(to + c) / part.load(sum + c)));
     });
 }
@@ -128,7 +128,7 @@ void log_softmax_of_columns(const T* x, T* y, const Columns& at, const Contract&
   sum_of_each_column(e, at.n, at.rows, at.rows, contract, sum);
   log_of_sums(sum, sum, at.rows);
   for (std::int64_t i = 0; i < at.n; ++i)
-    each_column<T>(at, [=, row = x + i * at.stride, to = y + i * at.stride](std::int64_t c, auto part) {
+    row_loop_of<T>(at.rows, [=, row = x + i * at.stride, to = y + i * at.stride](std::int64_t c, auto part) {
       part.store(to + c, canonical((part.load(row + c) - part.load(max + c)) - part.load(sum + c)));
     });
 }
@@ -144,7 +144,7 @@ void softmax_backward_of_columns(const T* grad, const T* y, T* out, const Column
       },
       total.data());
   for (std::int64_t i = 0; i < at.n * stride; i += stride)
-    each_column<T>(at, [=, sum = total.data()](std::int64_t c, auto part) {
+    row_loop_of<T>(at.rows, [=, sum = total.data()](std::int64_t c, auto part) {
       part.store(out + i + c, canonical((part.load(grad + i + c) - part.load(sum + c)) * part.load(y + i + c)));
     });
 }
@@ -155,7 +155,7 @@ void log_softmax_backward_of_columns(const T* grad, const T* y, T* out, const Co
   const std::int64_t stride = at.stride;
   sum_of_each_column(grad, at.n, stride, at.rows, contract, total.data());
   for (std::int64_t i = 0; i < at.n * stride; i += stride)
-    each_column<T>(at, [=, sum = total.data()](std::int64_t c, auto part) {
+    row_loop_of<T>(at.rows, [=, sum = total.data()](std::int64_t c, auto part) {
       using exact::exp;
       part.store(out + i + c, canonical(part.load(grad + i + c) - exp(part.load(y + i + c)) * part.load(sum + c)));
     });
@@ -185,7 +185,7 @@ void softmax_forward(const Tensor& input, std::int64_t dim, const Contract& cont
   const std::int64_t n = rows.n;
   const T* x = input.as<T>();
   T* y = output.as<T>();
-  if (are_columns(rows))
+  if (fill_vectors(rows))
     return for_column_tiles(rows, exec.threads, [&](std::int64_t at, std::int64_t, const Columns& columns) {
       of_columns(x + at, y + at, columns, contract);
     });

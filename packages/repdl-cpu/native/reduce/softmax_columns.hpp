@@ -14,7 +14,6 @@
 #include "exact/log_vec.hpp"
 #include "reduce/few_terms.hpp"
 #include "repdl/shape/around.hpp"
-#include "simd/row_loop.hpp"
 #include "simd/row_loop_double.hpp"
 
 namespace repdl::cpu {
@@ -24,19 +23,10 @@ struct Columns {
   std::int64_t n, stride, rows;
 };
 
-// body(c, part) for all rows, with vectors of T.
-template <class T, class Body>
-void each_column(const Columns& columns, const Body& body) {
-  if constexpr (std::is_same_v<T, float>)
-    row_loop(columns.rows, body);
-  else
-    row_loop_double(columns.rows, body);
-}
-
 // Fewer rows beside each other than this leave most of a vector empty: they are transposed.
 constexpr std::int64_t least_columns = 8;
 
-inline bool are_columns(const Around& around) { return around.inner == 0 || around.inner >= least_columns; }
+inline bool fill_vectors(const Around& around) { return around.inner == 0 || around.inner >= least_columns; }
 
 // to[c * n + i] = from[i * rows + c].
 template <class T>
@@ -95,7 +85,7 @@ void exp_of_columns(const T* x, const Columns& columns, const T* max, T* e, std:
   for (std::int64_t i = 0; i < columns.n; ++i) {
     const T* row = x + i * columns.stride;
     T* to = e + i * e_stride;
-    each_column<T>(columns, [=](std::int64_t c, auto part) {
+    row_loop_of<T>(columns.rows, [=](std::int64_t c, auto part) {
       using exact::exp;
       part.store(to + c, exp(part.load(row + c) - part.load(max + c)));
     });
@@ -105,7 +95,7 @@ void exp_of_columns(const T* x, const Columns& columns, const T* max, T* e, std:
 // Logarithms of the sums of n rows, which may be in their place.
 template <class T>
 void log_of_sums(const T* sum, T* logarithm, std::int64_t n) {
-  each_column<T>({1, n, n}, [=](std::int64_t c, auto part) {
+  row_loop_of<T>(n, [=](std::int64_t c, auto part) {
     using exact::log;
     part.store(logarithm + c, log(part.load(sum + c)));
   });

@@ -45,25 +45,19 @@ void columns(const T* x, T* out, const ReducedDims& outer_dims, const ReducedDim
   // Long tiles, but enough of them for all threads, and not of less than a cache line's columns.
   const std::int64_t wanted = (width * outer_size + threads - 1) / threads;
   const std::int64_t tile = std::clamp<std::int64_t>((wanted + 63) / 64 * 64, 64, max_sum_columns);
-  const std::int64_t tiles = (width + tile - 1) / tile;
   const bool single = reduced.size.size() <= 1;
   const std::int64_t stride = reduced.size.empty() ? 0 : reduced.stride[0];
-  const std::int64_t tasks_grain = std::max<std::int64_t>(1, grain / (n * std::min(width, tile) + 1));
-  parallel_for(outer_size * tiles, tasks_grain, threads, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t task = begin; task < end; ++task) {
-      const std::int64_t outer = task / tiles, first = task % tiles * tile;
-      if (first > 0) REPDL_ROUTE("sum: second tile of columns", sizeof(T));
-      const std::int64_t count = std::min(tile, width - first);
-      const T* from = x + outer_dims.offset(outer * width) + first;
-      T* to = out + outer * width + first;
-      if (!single) REPDL_ROUTE("sum: columns, gathered", sizeof(T));
-      if (single)
-        sum_columns(n, count, stride == count, [=](std::int64_t i) { return from + i * stride; }, to, contract);
-      else
-        sum_columns(n, count, false, [&](std::int64_t i) { return from + reduced.offset(i); }, to, contract);
-      for (std::int64_t c = 0; c < count; ++c) to[c] = canonical(to[c]);
-    }
-  });
+  for_tiles_of_columns(
+      outer_dims, reduced, tile, grain, threads, [&](std::int64_t first, std::int64_t place, std::int64_t count) {
+        const T* from = x + first;
+        T* to = out + place;
+        if (!single) REPDL_ROUTE("sum: columns, gathered", sizeof(T));
+        if (single)
+          sum_columns(n, count, stride == count, [=](std::int64_t i) { return from + i * stride; }, to, contract);
+        else
+          sum_columns(n, count, false, [&](std::int64_t i) { return from + reduced.offset(i); }, to, contract);
+        for (std::int64_t c = 0; c < count; ++c) to[c] = canonical(to[c]);
+      });
 }
 
 // partial[r * blocks + b] = block b of row r of n contiguous elements, in several streams of memory
@@ -94,23 +88,20 @@ void block_sums(const T* x, std::int64_t rows, std::int64_t row_stride, std::int
 template <class T>
 void few_outputs(const T* x, T* out, const ReducedDims& outer_dims, const ReducedDims& reduced,
                  const Contract& contract, int threads) {
-  const std::int64_t n = reduced.count, block = sum_block_of(contract, n), blocks = (n + block - 1) / block;
-  std::vector<T> partial(static_cast<std::size_t>(blocks));
-  for (std::int64_t o = 0; o < outer_dims.count; ++o) {
-    const T* from = x + outer_dims.offset(o);
-    parallel_for(blocks, std::max<std::int64_t>(1, grain / block), threads, [&](std::int64_t begin, std::int64_t end) {
-      if (!reduced.is_run()) REPDL_ROUTE("sum: few outputs, gathered", sizeof(T));
-      if (reduced.is_run()) {
-        REPDL_ROUTE("sum: few outputs", sizeof(T));
-        const std::int64_t first = begin * block, count = std::min(n, end * block) - first;
-        return block_sums(from + first, 1, 0, count, sum_order(contract.sum_lanes, block), &partial[begin]);
-      }
-      for (std::int64_t b = begin; b < end; ++b)
-        partial[b] = gathered_block(from, reduced, b * block, std::min(block, n - b * block), contract);
-    });
-    // In the environment of parallel_for too.
-    parallel_for(1, 1, 1, [&](std::int64_t, std::int64_t) { out[o] = canonical(tree_of(partial.data(), blocks)); });
-  }
+  const std::int64_t n = reduced.count, block = sum_block_of(contract, n);
+  join_blocks(outer_dims.count, n, contract, grain, threads, out,
+              [&](std::int64_t o, std::int64_t begin, std::int64_t end, T* partial) {
+                const T* from = x + outer_dims.offset(o);
+                if (!reduced.is_run()) REPDL_ROUTE("sum: few outputs, gathered", sizeof(T));
+                if (reduced.is_run()) {
+                  REPDL_ROUTE("sum: few outputs", sizeof(T));
+                  const std::int64_t first = begin * block, count = std::min(n, end * block) - first;
+                  return block_sums(from + first, 1, 0, count, sum_order(contract.sum_lanes, block), partial);
+                }
+                for (std::int64_t b = begin; b < end; ++b)
+                  partial[b - begin] =
+                      gathered_block(from, reduced, b * block, std::min(block, n - b * block), contract);
+              });
 }
 
 // Each output is the sum of a row of n contiguous elements.
@@ -146,9 +137,7 @@ enum class SumRoute { columns, few_outputs, contiguous_rows, strided_rows };
 
 SumRoute sum_route(const ReducedDims& outer_dims, const ReducedDims& reduced, const Contract& contract, int threads) {
   const std::int64_t n = reduced.count;
-  if (outer_dims.inner_size() >= 4 && outer_dims.inner_stride() == 1 && n > 0 &&
-      (n == 1 || reduced.inner_stride() != 1))
-    return SumRoute::columns;
+  if (are_columns(outer_dims, reduced)) return SumRoute::columns;
   if (outer_dims.count < threads && n > sum_block_of(contract, n)) return SumRoute::few_outputs;
   if (n > 0 && reduced.is_run() && outer_dims.size.size() <= 1) return SumRoute::contiguous_rows;
   return SumRoute::strided_rows;

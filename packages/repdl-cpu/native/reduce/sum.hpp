@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <type_traits>
+#include <vector>
 
 #include "base/tuned.hpp"
 #include "repdl/contract/order.hpp"
@@ -121,6 +122,21 @@ T sum_row(const T* x, std::int64_t n, std::int64_t stride, const Contract& contr
   Tree<T> tree;
   for (std::int64_t i = 0; i < n; i += block) tree.push(sum_block(x + i, std::min(block, n - i), contract));
   return tree.result();
+}
+
+// Few outputs: threads take whole blocks of each, and the tree joins them afterwards. sums(o, begin, end, partial)
+// puts the blocks begin .. end of output o to partial[0 .. end - begin). `grain` elements are worth a thread.
+template <class T, class Sums>
+void join_blocks(std::int64_t outputs, std::int64_t n, const Contract& contract, std::int64_t grain, int threads,
+                 T* out, const Sums& sums) {
+  const std::int64_t block = sum_block_of(contract, n), blocks = (n + block - 1) / block;
+  std::vector<T> partial(static_cast<std::size_t>(blocks));
+  for (std::int64_t o = 0; o < outputs; ++o) {
+    parallel_for(blocks, std::max<std::int64_t>(1, grain / block), threads,
+                 [&](std::int64_t begin, std::int64_t end) { sums(o, begin, end, &partial[begin]); });
+    // In the environment of parallel_for too.
+    parallel_for(1, 1, 1, [&](std::int64_t, std::int64_t) { out[o] = canonical(tree_of(partial.data(), blocks)); });
+  }
 }
 
 constexpr std::int64_t max_sum_columns = tuned(4096, 64);  // columns of a call; lanes of v1 are then 1 MiB of float

@@ -4,8 +4,6 @@
 //     out[outer] = sum of in[outer, reduced]^2, each square rounded once
 //
 // The loops are those of sum.cpp; squares go through the cache, never to memory.
-#include <vector>
-
 #include "base/routes.hpp"
 #include "base/scratch.hpp"
 #include "base/threads.hpp"
@@ -71,52 +69,25 @@ template <class T>
 void columns_of_squares(const T* x, T* out, const ReducedDims& outer, const ReducedDims& reduced,
                         const Contract& contract, int threads) {
   constexpr std::int64_t tile = tuned(1024, 64), few = tuned(64, 8);
-  const std::int64_t width = outer.inner_size(), n = reduced.count, rows = outer.count / width;
+  const std::int64_t width = outer.inner_size(), n = reduced.count;
   const bool follow = reduced.size.size() == 1 && reduced.stride[0] == width && width <= few;
-  const std::int64_t tiles = (width + tile - 1) / tile;
-  const std::int64_t tasks = std::max<std::int64_t>(1, squares_a_thread / (n * std::min(width, tile) + 1));
-  parallel_for(rows * tiles, tasks, threads, [&](std::int64_t begin, std::int64_t end) {
-    const Scratch<T> squares(sum_rows_at_once * tile);
-    for (std::int64_t task = begin; task < end; ++task) {
-      REPDL_ROUTE("sum of squares: columns", sizeof(T));
-      const std::int64_t row = task / tiles, first = task % tiles * tile, count = std::min(tile, width - first);
-      if (first > 0) REPDL_ROUTE("sum of squares: second tile of columns", sizeof(T));
-      const T* from = x + outer.offset(row * width) + first;
-      T* to = out + row * width + first;
-      if (follow) {
-        few_columns_of_squares(from, to, n, width, contract);
-        continue;
-      }
-      std::int64_t calls = 0;
-      const auto squared = [&](std::int64_t i) {
-        const T* given = from + reduced.offset(i);
-        T* result = squares.data() + calls++ % sum_rows_at_once * tile;
-        for (std::int64_t c = 0; c < count; ++c) result[c] = square_of(given[c]);
-        return result;
-      };
-      sum_columns(n, count, false, squared, to, contract);
-      for (std::int64_t c = 0; c < count; ++c) to[c] = canonical(to[c]);
-    }
-  });
-}
-
-// Few outputs: threads take whole blocks, and the tree joins them afterwards.
-template <class T>
-void few_sums_of_squares(const T* x, T* out, const ReducedDims& outer, const ReducedDims& reduced,
-                         const Contract& contract, int threads) {
-  const std::int64_t n = reduced.count, block = sum_block_of(contract, n), blocks = (n + block - 1) / block;
-  std::vector<T> partial(static_cast<std::size_t>(blocks));
-  const std::int64_t tasks = std::max<std::int64_t>(1, squares_a_thread / block);
-  for (std::int64_t o = 0; o < outer.count; ++o) {
-    REPDL_ROUTE("sum of squares: few outputs", sizeof(T));
-    const T* from = x + outer.offset(o);
-    parallel_for(blocks, tasks, threads, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t b = begin; b < end; ++b)
-        partial[b] = squares_of_block(from, reduced, b * block, std::min(block, n - b * block), contract);
-    });
-    // In the environment of parallel_for too.
-    parallel_for(1, 1, 1, [&](std::int64_t, std::int64_t) { out[o] = canonical(tree_of(partial.data(), blocks)); });
-  }
+  const auto sums = [&](std::int64_t first, std::int64_t place, std::int64_t count) {
+    REPDL_ROUTE("sum of squares: columns", sizeof(T));
+    const T* from = x + first;
+    T* to = out + place;
+    if (follow) return few_columns_of_squares(from, to, n, width, contract);
+    const Scratch<T> squares(sum_rows_at_once * count);
+    std::int64_t calls = 0;
+    const auto squared = [&](std::int64_t i) {
+      const T* given = from + reduced.offset(i);
+      T* result = squares.data() + calls++ % sum_rows_at_once * count;
+      for (std::int64_t c = 0; c < count; ++c) result[c] = square_of(given[c]);
+      return result;
+    };
+    sum_columns(n, count, false, squared, to, contract);
+    for (std::int64_t c = 0; c < count; ++c) to[c] = canonical(to[c]);
+  };
+  for_tiles_of_columns(outer, reduced, tile, squares_a_thread, threads, sums);
 }
 
 template <class T>
@@ -137,12 +108,17 @@ void sum_of_squares(const Tensor& input, Ints dim, bool, const Contract& contrac
   const T* x = input.as<T>();
   T* out = output.as<T>();
   const ReducedDims outer(Dimensions(input, dim, false)), reduced(Dimensions(input, dim, true));
-  const std::int64_t n = reduced.count;
+  const std::int64_t n = reduced.count, block = sum_block_of(contract, n);
   if (outer.count == 0) return;
-  if (outer.inner_size() >= 4 && outer.inner_stride() == 1 && n > 0 && (n == 1 || reduced.inner_stride() != 1))
-    return columns_of_squares(x, out, outer, reduced, contract, exec.threads);
-  if (outer.count < exec.threads && n > sum_block_of(contract, n))
-    return few_sums_of_squares(x, out, outer, reduced, contract, exec.threads);
+  if (are_columns(outer, reduced)) return columns_of_squares(x, out, outer, reduced, contract, exec.threads);
+  if (outer.count < exec.threads && n > block)
+    return join_blocks(outer.count, n, contract, squares_a_thread, exec.threads, out,
+                       [&](std::int64_t o, std::int64_t begin, std::int64_t end, T* partial) {
+                         REPDL_ROUTE("sum of squares: few outputs", sizeof(T));
+                         for (std::int64_t b = begin; b < end; ++b)
+                           partial[b - begin] = squares_of_block(x + outer.offset(o), reduced, b * block,
+                                                                 std::min(block, n - b * block), contract);
+                       });
   rows_of_squares(x, out, outer, reduced, contract, exec.threads);
 }
 

@@ -1,12 +1,15 @@
 // Loops over the elements of a row of doubles: Vec64s where exact functions have them, else one at a time.
 //
 //   row_loop_double(n, body)   body(i, part) for the elements from i on that `part` loads and stores
+//   row_loop_of<T>(n, body)    the same of elements of type T, float (row_loop.hpp) or double
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 #include "simd/mask_double.hpp"
+#include "simd/row_loop.hpp"
 
 namespace repdl::cpu {
 
@@ -42,7 +45,16 @@ void row_loop_double(std::int64_t n, const Body& given) {
   }
 }
 
-// The same where `fast(i)` may leave a vector as it is: `apart` computes those of a block.
+// row_loop or row_loop_double, by the type.
+template <class T, class Body>
+void row_loop_of(std::int64_t n, const Body& body) {
+  if constexpr (std::is_same_v<T, float>)
+    row_loop(n, body);
+  else
+    row_loop_double(n, body);
+}
+
+// row_loop_double where `fast(i)` may leave a vector as it is: `apart` computes those of a block.
 template <class Fast, class Apart, class One>
 void row_loop_double(std::int64_t n, const Fast& given, const Apart& apart, const One& one) {
   const Fast fast = given;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from torch import Tensor
 from repdl.contract import ANY_CONTRACT
 from repdl.ops.common import constant
 from repdl.ops.declare.expression import (
+    Call,
     Choice,
     Computed,
     Expression,
@@ -55,6 +57,15 @@ class Formula:
         self.calls = frozenset(op for node in self._root.all_parts() for op in node.ops)
         self._programs: dict[Any, _Program] = {}
 
+    def argument_of(self, op: str) -> Formula | None:
+        """What it calls an op of one tensor of, last, as a formula; None if it ends in another op."""
+        if not isinstance(self._root, Call) or self._root.op != op:
+            return None
+        (argument,) = self._root.parts
+        found = copy.copy(self)
+        found._root, found._programs = argument, {}
+        return found
+
     def __call__(self, known: Mapping[str, Any]) -> Tensor:
         """Its value.
 
@@ -77,6 +88,9 @@ class WrittenFormula:
 
     plain = definitions = ""
     calls: frozenset[str] = frozenset()
+
+    def argument_of(self, op: str) -> None:
+        """Nothing: what it ends in is not known."""
 
     def __init__(self, written: Written, letters: Mapping[str, str]) -> None:
         self.parameters = tuple(inspect.signature(written.function).parameters)

@@ -52,7 +52,6 @@ def element_loss(
     autocast: Lists = FLOAT32,
     fixed: tuple[str, ...] = (),
     is_slope: IsSlope = True,
-    squares_of: Callable[..., Any] | None = None,
 ) -> Callable[..., Any]:
     """Register `name(Tensor input, Tensor target, ..., str reduction, str contract)`, reduced after the formula.
 
@@ -63,13 +62,11 @@ def element_loss(
         check: raises for shapes, arguments by name; without it all tensors broadcast.
         cases: several sets of values for the options, or a `CaseSpec`.
         operands: what the tensors of cases hold (`repdl.testing.generated.loss_cases`).
-        squares_of: what the formula squares, whose squares a reduction sums without storing them.
     """
     name, _, rest = schema.partition("(")
     names = [part.split()[-1] for part in rest.partition(")")[0].split(", ")]
-    letters = {"x": "input", "y": "target", "c": "contract"}
-    stated = as_formula(formula, letters)
-    squared = None if squares_of is None else as_formula(squares_of, letters)
+    stated = as_formula(formula, {"x": "input", "y": "target", "c": "contract"})
+    squared = stated.argument_of("square")  # whose squares a reduction sums without storing them
 
     check_shapes = None if check is None else by_name(check, name, names)
 
