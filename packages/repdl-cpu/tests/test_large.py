@@ -32,7 +32,7 @@ def sample(n: int) -> list[int]:
     return sorted({0, n - 1, *range(n // 7, n, max(1, n // 5))})
 
 
-@pytest.mark.parametrize("contract", ["v1", "sequential", ODD])
+@pytest.mark.parametrize("contract", ["v1", pytest.param("sequential", marks=pytest.mark.nightly), ODD])
 @pytest.mark.parametrize(("m", "k", "n"), [(500, 3000, 1100), (1300, 1030, 70), (5, 5000, 700), (2, 9000, 333)])
 def test_matmul__large(m: int, k: int, n: int, contract: str) -> None:
     a, b = uniform(1, m, k), uniform(2, n, k)

@@ -98,8 +98,14 @@ def test_samples__of_every_layer() -> None:
     assert LAYERS - set(INFOS) == WITHOUT
 
 
-@every_layer
-@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize(
+    ("name", "training"),
+    [
+        pytest.param(name, training, marks=() if training or "Norm" in name else pytest.mark.nightly)
+        for name in sorted(INFOS)
+        for training in (True, False)
+    ],
+)
 def test_samples__as_torch(name: str, training: bool) -> None:
     count = 0
     for sample, dtype in itertools.product(samples(name, training), BOUNDS):

@@ -60,7 +60,7 @@ def of(name: str) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
 def test_index_ops__derivatives(name: str) -> None:
     squares = lambda x, y: ops.mul(of(name)(x, y), of(name)(x, y))
     assert torch.autograd.gradcheck(squares, xy(torch.float64))
-    assert torch.autograd.gradgradcheck(squares, xy(torch.float64))
+    assert torch.autograd.gradgradcheck(squares, xy(torch.float64), fast_mode=True)
 
 
 @every_function

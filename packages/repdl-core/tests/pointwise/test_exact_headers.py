@@ -73,9 +73,9 @@ def margins(*options: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.skipif(not PROVE.is_file(), reason="no source tree of RepDL here")
-@pytest.mark.parametrize("count", [300, pytest.param(50_000, marks=pytest.mark.nightly)])
-def test_exact_headers__errors_of_fast_paths_are_below_their_margins(count: int) -> None:
-    done = margins("--random", str(count))
+@pytest.mark.nightly  # the next test, which compiles some of the functions, runs always
+def test_exact_headers__errors_of_fast_paths_are_below_their_margins() -> None:
+    done = margins("--random", "50000")
     assert done.returncode == 0, done.stdout + done.stderr
     assert len(done.stdout.splitlines()) >= 26, done.stdout
 
