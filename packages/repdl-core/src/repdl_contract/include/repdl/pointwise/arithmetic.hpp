@@ -1,6 +1,10 @@
 // Sums, products and comparisons of elements (elementwise.md).
 #pragma once
 
+#include <cstdint>
+#include <type_traits>
+
+#include "repdl/contract/cast.hpp"
 #include "repdl/pointwise/function.hpp"
 
 namespace repdl::pointwise {
@@ -205,10 +209,16 @@ struct Sub : Arithmetic {
   REPDL_HD T operator()(T a, T b) const { return a - b; }
 };
 
+// By bits: compilers make a branch of `condition ? input : other`, which a processor guesses wrong half of the time.
 template <class T>
 struct Where : Arithmetic {
   static constexpr auto op = "where";
-  REPDL_HD T operator()(bool condition, T input, T other) const { return condition ? input : other; }
+  using Bits = std::conditional_t<sizeof(T) == sizeof(float), std::uint32_t, std::uint64_t>;
+
+  REPDL_HD T operator()(bool condition, T input, T other) const {
+    const Bits chosen = Bits(0) - Bits(condition);
+    return bit_cast<T>((bit_cast<Bits>(input) & chosen) | (bit_cast<Bits>(other) & ~chosen));
+  }
 };
 
 // What is left of |x| after whole multiples of 2^96 |y|, then of 2^48 |y|, then of |y|: exact, with the sign of x.
