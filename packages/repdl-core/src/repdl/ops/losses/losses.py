@@ -9,6 +9,7 @@ from torch import Tensor
 from repdl.contract import ContractLike
 from repdl.dtypes.rounding import is_zero
 from repdl.errors import UnsupportedError, check
+from repdl.ops.common import expand_to
 from repdl.ops.declare import Expression, Slope, Written, choose, f, named, pointwise, public
 from repdl.ops.losses._element_loss import check_sized, element_loss, scalar
 from repdl.ops.losses._loss import REDUCTIONS, check_reduction
@@ -19,11 +20,15 @@ __all__ = ["binary_cross_entropy_with_logits", "huber_loss", "kl_div", "l1_loss"
 
 
 def _bce_with_logits(input: Tensor, target: Tensor, weight: Tensor | None, pos_weight: Tensor | None, c: str) -> Tensor:
-    one, log_sigmoid = scalar(1.0, input), _ops.logsigmoid(input)
-    if pos_weight is not None:
+    if pos_weight is None:
+        shape = broadcast_shapes(input.shape, target.shape)
+        pair = expand_to(input, shape, c), expand_to(target, shape, c)
+        losses = _ops.binary_cross_entropy_with_logits_elements(*pair)
+    else:
+        one = scalar(1.0, input)
         factor = _ops.add(_ops.mul(_ops.sub(pos_weight, one, c), target, c), one, c)
-        log_sigmoid = _ops.mul(factor, log_sigmoid, c)
-    losses = _ops.sub(_ops.mul(_ops.sub(one, target, c), input, c), log_sigmoid, c)
+        positive = _ops.mul(factor, _ops.logsigmoid(input), c)
+        losses = _ops.sub(_ops.mul(_ops.sub(one, target, c), input, c), positive, c)
     return losses if weight is None else _ops.mul(losses, weight, c)
 
 
@@ -66,6 +71,32 @@ element_loss(
     lambda x, y, beta: f.smooth_l1(x - y, beta),
     cases=[(1.0,), (0.3,)],
 )
+_WITH_LOGITS = "binary_cross_entropy_with_logits_elements"
+pointwise(
+    f"{_WITH_LOGITS}(Tensor input, Tensor target) -> Tensor",
+    {
+        "input": lambda g, x, y: f.binary_cross_entropy_with_logits_elements_backward(g, x, y),
+        "target": lambda g, x: -(g * x),
+    },
+    letters={"x": "input", "y": "target"},
+    same_shape=("input", "target"),
+    family="losses",
+    order="`(1 - y) * x - logsigmoid(x)`",
+    cases=(),
+)
+pointwise(
+    f"{_WITH_LOGITS}_backward(Tensor grad, Tensor input, Tensor target) -> Tensor",
+    {
+        "grad": lambda h, x, y: f.binary_cross_entropy_with_logits_elements_backward(h, x, y),
+        "input": lambda h, g, x: f.sigmoid_backward(h * g, f.sigmoid(-x)),
+        "target": lambda h, g: -(h * g),
+    },
+    letters={"x": "input", "y": "target"},
+    same_shape=("input", "grad", "target"),
+    family="losses",
+    order="`g * (1 - y) - g * sigmoid(-x)`",
+    cases=(),
+)
 element_loss(
     "binary_cross_entropy_with_logits(Tensor input, Tensor target, Tensor? weight, Tensor? pos_weight, str reduction, "
     "str contract) -> Tensor",
@@ -74,7 +105,7 @@ element_loss(
         "s = `logsigmoid(x)`; with pos_weight p: s = `((p - 1) * y + 1) * s`; the loss is "
         "`(1 - y) * x - s`, with weight w `((1 - y) * x - s) * w`",
     ),
-    calls="logsigmoid sub add mul",
+    calls=f"{_WITH_LOGITS} logsigmoid sub add mul",
     cases=[(None, None)],
     operands=("any", "size"),
 )

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from repdl.reference import exact
-from repdl.reference.arithmetic import ONE, Array, rounded, to_numpy, to_torch
+from repdl.reference.arithmetic import ONE, ZERO, Array, rounded, to_numpy, to_torch
 
 LEAST = np.float32(-100)
 
@@ -19,6 +19,21 @@ def binary_cross_entropy_elements(input: torch.Tensor, target: torch.Tensor, con
     x, y = to_numpy(input), to_numpy(target)
     with np.errstate(all="ignore"):
         return to_torch((y - ONE) * _bounded(exact.log1p(-x)) - y * _bounded(exact.log(x)))
+
+
+def binary_cross_entropy_with_logits_elements(input: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    x, y = to_numpy(input), to_numpy(target)
+    with np.errstate(all="ignore"):
+        log_sigmoid = np.where(x < 0, x, ZERO) - exact.log1p(exact.exp(-np.abs(x)))
+        return to_torch((ONE - y) * x - log_sigmoid)
+
+
+def binary_cross_entropy_with_logits_elements_backward(
+    grad: torch.Tensor, input: torch.Tensor, target: torch.Tensor
+) -> torch.Tensor:
+    g, x, y = to_numpy(grad), to_numpy(input), to_numpy(target)
+    with np.errstate(all="ignore"):
+        return to_torch(g * (ONE - y) - g * exact.sigmoid(-x))
 
 
 def nll_variance(var: torch.Tensor, least: float) -> torch.Tensor:
@@ -52,6 +67,8 @@ def smooth_l1_backward(grad: torch.Tensor, input: torch.Tensor, beta: float) -> 
 
 OPS = {
     "binary_cross_entropy_elements": binary_cross_entropy_elements,
+    "binary_cross_entropy_with_logits_elements": binary_cross_entropy_with_logits_elements,
+    "binary_cross_entropy_with_logits_elements_backward": binary_cross_entropy_with_logits_elements_backward,
     "huber": huber,
     "huber_backward": huber_backward,
     "nll_variance": nll_variance,

@@ -14,6 +14,7 @@ from repdl.testing.generated import some_specials
 from repdl.testing.inputs import index, uniform
 
 REDUCTIONS = ("none", "mean", "sum")
+_WITH_LOGITS = "binary_cross_entropy_with_logits_elements"
 
 
 def _labels() -> torch.Tensor:
@@ -47,6 +48,10 @@ def _of_each(make: Callable[[str], tuple[Any, ...]]) -> dict[str, Callable[[], t
     return {r: partial(make, r) for r in REDUCTIONS}
 
 
+def _operands(count: int, *shape: int, **kind: Any) -> tuple[torch.Tensor, ...]:
+    return tuple(uniform(i + 1, *shape, **kind) for i in range(count))
+
+
 CASES = [
     Case(
         "binary_cross_entropy_with_logits",
@@ -70,6 +75,19 @@ CASES = [
         lambda: (torch.arange(97) * 0.25 + 80.0, torch.ones(97), None, None, "none"),
     ),
     Case("kl_div", "subnormal", lambda: (uniform(1, 300), uniform(2, 300, scale=2.0**-127).abs(), False, "none")),
+    *(
+        case
+        for op, count in ((_WITH_LOGITS, 2), (f"{_WITH_LOGITS}_backward", 3))
+        for case in (
+            Case(op, "values", lambda count=count: _operands(count, 1037, scale=4.0), dtypes=EVERY),
+            Case(op, "special", lambda count=count: _operands(count, 1037, special=True), dtypes=EVERY),
+            Case(op, "strided", lambda count=count: tuple(x[::2, 1::3] for x in _operands(count, 30, 9))),
+            Case(op, "empty", lambda count=count: _operands(count, 0, 5)),
+            Case(op, "dim_0", lambda count=count: _operands(count)),
+        )
+    ),
+    Case(_WITH_LOGITS, "subnormal", lambda: (torch.arange(97) * 0.25 + 80.0, torch.ones(97))),
+    Case(f"{_WITH_LOGITS}_backward", "subnormal", lambda: (uniform(1, 97, scale=2.0**-130), uniform(2, 97), uniform(3, 97))),
     Case("binary_cross_entropy_elements", "special", lambda: _probabilities(1.0), dtypes=FLOATS_16_BIT),
     Case("binary_cross_entropy_elements", "below_1", lambda: _probabilities(0.25), dtypes=DOUBLE),
     Case("binary_cross_entropy_elements", "values", lambda: (uniform(1, 1037).abs(), uniform(2, 1037)), dtypes=EVERY),

@@ -4,12 +4,15 @@
 #include "repdl/exact/doubles.hpp"
 #include "repdl/exact/log.hpp"
 #include "repdl/exact/log1p.hpp"
+#include "repdl/exact/sigmoid.hpp"
+#include "repdl/pointwise/activation.hpp"
 #include "repdl/pointwise/function.hpp"
 
 namespace repdl::pointwise {
 
 using exact::log;
 using exact::log1p;
+using exact::sigmoid;
 
 template <class T>
 struct BinaryCrossEntropyElements : Vectors {
@@ -22,6 +25,20 @@ struct BinaryCrossEntropyElements : Vectors {
   REPDL_HD T operator()(T x, T target) const {
     const T one = constant<T>(1.0), no = bounded(log1p(constant<T>(-0.0) - x)), yes = bounded(log(x));
     return mul(target - one, no) - mul(target, yes);
+  }
+};
+
+template <class T>
+struct BinaryCrossEntropyWithLogitsElements : Vectors {
+  static constexpr auto op = "binary_cross_entropy_with_logits_elements";
+  REPDL_HD T operator()(T x, T target) const { return mul(constant<T>(1.0) - target, x) - LogSigmoid<T>()(x); }
+};
+
+template <class T>
+struct BinaryCrossEntropyWithLogitsElementsBackward : Vectors {
+  static constexpr auto op = "binary_cross_entropy_with_logits_elements_backward";
+  REPDL_HD T operator()(T grad, T x, T target) const {
+    return mul(grad, constant<T>(1.0) - target) - mul(grad, sigmoid(constant<T>(-0.0) - x));
   }
 };
 
@@ -92,6 +109,8 @@ struct SmoothL1Backward : HuberBase<T> {
   }
 };
 
-using Losses = List<BinaryCrossEntropyElements, Huber, HuberBackward, NllVariance, SmoothL1, SmoothL1Backward>;
+using Losses =
+    List<BinaryCrossEntropyElements, BinaryCrossEntropyWithLogitsElements, BinaryCrossEntropyWithLogitsElementsBackward,
+         Huber, HuberBackward, NllVariance, SmoothL1, SmoothL1Backward>;
 
 }  // namespace repdl::pointwise
