@@ -80,10 +80,10 @@ VecOf<T> block_of_terms(std::int64_t begin, std::int64_t end, std::int64_t lanes
                         const Term& term) {
   VecOf<T> lane[max_lanes];
   std::int64_t filled = std::min(lanes, end - begin);
-  for (std::int64_t l = 0; l < filled; ++l) {
-    lane[l] = VecOf<T>::zero();
-    for (std::int64_t k = begin + l; k < end; k += lanes) lane[l] = lane[l] + term(k, c, n);
-  }
+  for (std::int64_t l = 0; l < filled; ++l) lane[l] = VecOf<T>::zero();
+  // Terms in the order in which they lie in memory; one lane after the other waits for each of its sums.
+  for (std::int64_t k = begin; k < end; k += lanes)
+    for (std::int64_t l = 0; l < std::min(lanes, end - k); ++l) lane[l] = lane[l] + term(k + l, c, n);
   fold_lanes(lanes, [&](std::int64_t half) {
     for (std::int64_t l = 0; l + half < filled; ++l) lane[l] = lane[l] + lane[l + half];
     filled = std::min(filled, half);

@@ -2,10 +2,15 @@
 //
 //   for i < P, j < R:  (P, M), (R, M) -> (P, R)
 //     out[i, j] = sqrt(sum over k of d * d), or sum over k of |d|, with d = x1[i, k] - x2[j, k]
+//   and backwards, for i < P, k < M:  grad (P, R) of the sums, (P, M), (R, M) -> (P, M)
+//     out[i, k] = sum over j of grad[i, j] * (d + d), or of grad[i, j] * sign(d), matrices of grad and x2 that x1
+//     broadcasts to one behind the other
 //
-// Rows of x2 are the elements of a vector: it is transposed first.
+// Rows of x2 are the elements of a vector forwards: it is transposed first.
 #include <algorithm>
 #include <cmath>
+#include <utility>
+#include <vector>
 
 #include "base/threads.hpp"
 #include "base/tuned.hpp"
@@ -19,6 +24,8 @@ namespace repdl::cpu {
 namespace {
 
 constexpr std::int64_t terms_a_distance_thread = tuned(1 << 14, 8);
+constexpr std::int64_t rows_a_vector_block = tuned(64, 20);  // which are the elements of vectors
+constexpr std::int64_t rows_transposed = tuned(16, 3);       // at a time
 
 // Of columns c .. c + n: |d|, or its square.
 template <class T, bool is_square>
@@ -86,8 +93,129 @@ void row_distances(const Tensor& x1, const Tensor& x2, std::int64_t p, const Con
   }
 }
 
+// grad * (d + d), or grad * sign(d).
+template <bool is_square, class V>
+V gradient_term(V grad, V d) {
+  return grad * (is_square ? d + d : sign_of(d));
+}
+
+// Of columns c .. c + n of a row of x1.
+template <class T, bool is_square>
+struct DistanceGradientOfColumns {
+  const T* row;
+  const T* const* rows;  // of x2
+  const T* grad;
+
+  VecOf<T> operator()(std::int64_t k, std::int64_t c, int n) const {
+    const auto d = RowTerms<T>{&row}(0, c, n) - RowTerms<T>{rows}(k, c, n);
+    return gradient_term<is_square>(VecOf<T>::set1(grad[k]), d);
+  }
+};
+
+// Of one column of rows i .. i + n of x1.
+template <class T, bool is_square>
+struct DistanceGradientOfRows {
+  const T* column;
+  const T* const* rows;  // of x2
+  std::int64_t place;    // of the column in them
+  const T* grads;        // transposed
+  std::int64_t count;
+
+  VecOf<T> operator()(std::int64_t k, std::int64_t i, int n) const {
+    const auto d = RowTerms<T>{&column}(0, i, n) - VecOf<T>::set1(rows[k][place]);
+    const T* const grad = grads + k * count;
+    return gradient_term<is_square>(RowTerms<T>{&grad}(0, i, n), d);
+  }
+};
+
+// What one matrix of x1 is subtracted from: the rows of matrices of x2, one behind the other, and the gradient of each
+// distance, of matrices (P, R).
+template <class T>
+struct DistanceRows {
+  std::vector<const T*> rows, grads;
+  std::int64_t rows_of_each;
+
+  std::int64_t terms() const { return static_cast<std::int64_t>(rows.size()); }
+
+  // The gradients of the distances between these and each of n rows, from `first` on: (terms, n).
+  void gradients(std::int64_t first, std::int64_t n, T* to) const {
+    for (const T* const grad : grads)
+      for (std::int64_t j = 0, here = 0; j < rows_of_each; j += here, to += here * n) {
+        here = std::min(rows_of_each - j, rows_transposed);
+        for (std::int64_t i = 0; i < n; ++i)
+          for (std::int64_t r = 0; r < here; ++r) to[r * n + i] = grad[(first + i) * rows_of_each + j + r];
+      }
+  }
+};
+
+template <class T, bool is_square>
+void distance_gradients(const T* x1, std::int64_t count, std::int64_t width, const DistanceRows<T>& others,
+                        const Contract& contract, T* out, int threads) {
+  const std::int64_t terms = others.terms(), work = std::max<std::int64_t>(1, terms * width);
+  if (width >= VecOf<T>::width / 2) {
+    REPDL_ROUTE("row_distances: gradient of columns", sizeof(T));
+    parallel_for(count, terms_a_distance_thread / work, threads, [&](std::int64_t from, std::int64_t until) {
+      const Scratch<T> scratch(terms);
+      T* const grad = scratch.data();
+      for (std::int64_t i = from; i < until; ++i) {
+        others.gradients(i, 1, grad);
+        const DistanceGradientOfColumns<T, is_square> term{x1 + i * width, others.rows.data(), grad};
+        sum_terms_of_columns(terms, width, contract, term, out + i * width);
+      }
+    });
+    return;
+  }
+  REPDL_ROUTE("row_distances: gradient of rows", sizeof(T));
+  constexpr std::int64_t most = rows_a_vector_block;
+  const std::int64_t blocks = (count + most - 1) / most;
+  parallel_for(blocks, terms_a_distance_thread / (work * most), threads, [&](std::int64_t from, std::int64_t until) {
+    const Scratch<T> scratch(terms * most);
+    T column[most], sums[most];
+    for (std::int64_t first = from * most; first < std::min(until * most, count); first += most) {
+      const std::int64_t here = std::min(count - first, most);
+      others.gradients(first, here, scratch.data());
+      for (std::int64_t c = 0; c < width; ++c) {
+        for (std::int64_t i = 0; i < here; ++i) column[i] = x1[(first + i) * width + c];
+        const DistanceGradientOfRows<T, is_square> term{column, others.rows.data(), c, scratch.data(), here};
+        sum_terms_of_columns(terms, here, contract, term, sums);
+        for (std::int64_t i = 0; i < here; ++i) out[(first + i) * width + c] = sums[i];
+      }
+    }
+  });
+}
+
+template <class T>
+void row_distances_backward(const Tensor& grad, const Tensor& x1, const Tensor& x2, std::int64_t p,
+                            const Contract& contract, const Tensor& output, const ExecContext& exec) {
+  const std::int64_t count = x1.size[x1.dims - 2], width = x1.size[x1.dims - 1], second = x2.size[x2.dims - 2];
+  if (output.count() == 0) return;
+  // The matrices of grad that each of x1 broadcasts to.
+  std::vector<std::pair<std::int64_t, std::int64_t>> pairs;
+  const std::int64_t matrices = second == 0 ? 0 : grad.count() / (count * second);
+  for (std::int64_t m = 0; m < matrices; ++m) pairs.emplace_back(matrix_of(x1, grad, m), m);
+  std::sort(pairs.begin(), pairs.end());
+  auto next = pairs.begin();
+  for (std::int64_t at = 0; at < output.count() / (count * width); ++at) {
+    DistanceRows<T> others{{}, {}, second};
+    for (; next != pairs.end() && next->first == at; ++next) {
+      others.grads.push_back(grad.as<T>() + next->second * count * second);
+      const T* const rows = x2.as<T>() + matrix_of(x2, grad, next->second) * second * width;
+      for (std::int64_t j = 0; j < second; ++j) others.rows.push_back(rows + j * width);
+    }
+    const T* const first = x1.as<T>() + at * count * width;
+    T* const to = output.as<T>() + at * count * width;
+    if (p == 2)
+      distance_gradients<T, true>(first, count, width, others, contract, to, exec.threads);
+    else
+      distance_gradients<T, false>(first, count, width, others, contract, to, exec.threads);
+  }
+}
+
 const AddKernel row_distances_kernels =
     add_kernels<&row_distances<float>, &row_distances<double>>("row_distances", Layout::rows);
+const AddKernel row_distances_backward_kernels =
+    add_kernels<&row_distances_backward<float>, &row_distances_backward<double>>("row_distances_backward",
+                                                                                 Layout::rows);
 
 }  // namespace
 }  // namespace repdl::cpu

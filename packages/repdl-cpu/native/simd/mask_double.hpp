@@ -80,6 +80,10 @@ inline Vec64 mul(Vec64 a, Vec64 b) { return a * b; }
 inline Vec64 madd(Vec64 a, Vec64 b, Vec64 c) { return fma(a, b, c); }
 inline Vec64 product_error(Vec64 a, Vec64 b, Vec64 p) { return fma(a, b, -p); }
 inline Vec64 absolute(Vec64 x) { return and_bits(x, 0x7fffffffffffffffu); }
+inline Vec64 sign_of(Vec64 x) {
+  const Vec64 zero = Vec64::zero();
+  return select(zero < x, Vec64::set1(1), select(x < zero, Vec64::set1(-1), zero));
+}
 inline Vec64 with_sign(Vec64 size, Vec64 x) { return or_bits(size, and_bits(x, 0x8000000000000000u)); }
 
 #else
@@ -88,6 +92,10 @@ constexpr bool vectors_of_doubles = false;
 
 inline Vec64 absolute(Vec64 x) {
   for (int i = 0; i < Vec64::width; ++i) x.v[i] = std::fabs(x.v[i]);
+  return x;
+}
+inline Vec64 sign_of(Vec64 x) {
+  for (int i = 0; i < Vec64::width; ++i) x.v[i] = x.v[i] > 0 ? 1 : x.v[i] < 0 ? -1 : 0;
   return x;
 }
 

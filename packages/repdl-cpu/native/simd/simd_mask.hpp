@@ -122,6 +122,11 @@ inline Vec mask_or_zero(Mask mask, Vec a) { return select(mask, a, Vec::zero());
 
 #endif
 
+inline Vec sign_of(Vec x) {
+  const Vec zero = Vec::zero();
+  return select(zero < x, Vec::set1(1), select(x < zero, Vec::set1(-1), zero));
+}
+
 // f of each element: a loop that the compiler vectorises.
 template <float (*f)(float)>
 inline Vec each_of(Vec x) {

@@ -7,6 +7,7 @@ from bug import Bug
 MATRICES = "test_matrices.py"
 DISTANCES = "test_parity.py -k TestCpu and row_distances"
 BAGS = "test_parity.py -k TestCpu and bag_sum"
+SPARSE = "test_parity.py -k TestCpu and index_sum__few"
 PRODUCTS = "test_parity.py -k TestCpu and index_prod"
 CTC = "test_parity.py -k TestCpu and ctc_"
 SQUARES = "test_parity.py -k TestCpu and sum_of_squares"
@@ -45,6 +46,15 @@ LINALG_BUGS = {
     "distances_of_the_first_batch": Bug("reduce/row_distances.cpp", {"if (second != transposed) {": "if (transposed < 0) {"}, "norm", DISTANCES),
     "distances_batches_do_not_broadcast": Bug("reduce/row_distances.cpp", {"|| operand.size[operand.dims - back] == 1": ""}, "norm", DISTANCES),
     "distances_minus_zero_distance": Bug("reduce/row_distances.cpp", {"is_square ? d * d : absolute(d)": "is_square ? d * d : d"}, "norm", DISTANCES),
+    "distances_gradient_of_the_last_matrix": Bug("reduce/row_distances.cpp", {"to += here * n) {": "to += 0 * n) {"}, "norm", DISTANCES),
+    "distances_gradient_of_the_first_rows": Bug("reduce/row_distances.cpp", {"grad[(first + i) * rows_of_each + j + r]": "grad[i * rows_of_each + j + r]"}, "norm", DISTANCES),
+    "distances_gradient_of_the_first_column": Bug("reduce/row_distances.cpp", {"set1(rows[k][place])": "set1(rows[k][0])"}, "norm", DISTANCES),
+    "distances_gradient_of_absolute_values": Bug("reduce/row_distances.cpp", {"is_square ? d + d : sign_of(d)": "is_square ? d + d : d"}, "norm", DISTANCES),
+    "distances_gradient_batches_in_order_of_sizes": Bug("reduce/row_distances.cpp", {"matrix_of(x2, grad, next->second)": "matrix_of(x2, grad, at)"}, "norm", DISTANCES),
+    "sign_of_nan": Bug("simd/simd_mask.hpp", {"select(x < zero, Vec::set1(-1), zero)": "select(x < zero, Vec::set1(-1), x)"}, "norm", DISTANCES),
+    "sparse_terms_not_stable": Bug("reduce/sparse_terms.hpp", {"for (std::int64_t i = 0; i < n; ++i) to[next[digit(from[i])]++] = from[i];": "for (std::int64_t i = n; i-- > 0;) to[next[digit(from[i])]++] = from[i];"}, "index_sum", SPARSE),
+    "sparse_terms_of_one_digit": Bug("reduce/sparse_terms.hpp", {"shift < 32 &&": "shift < 11 &&"}, "index_sum", SPARSE),
+    "sparse_rows_left_as_they_are": Bug("reduce/index_sum.cpp", {"finish.without_terms(from, to - from, out + from);": "finish.without_terms(from, (to - from) / 2, out + from);"}, "index_sum", SPARSE),
     "bag_sum_padding_counts": Bug("reduce/bag_sum.cpp", {"std::max<std::int64_t>(1, bag.count())": "std::max<std::int64_t>(1, end - first)"}, "index_sum", BAGS),
     "bag_sum_empty_mean": Bug("reduce/bag_sum.cpp", {"std::max<std::int64_t>(1, bag.count())": "bag.count()"}, "index_sum", BAGS),
     "bag_sum_padding_is_a_term": Bug("reduce/bag_sum.cpp", {"if (at[i] == padding_idx) continue;": ""}, "index_sum", BAGS),

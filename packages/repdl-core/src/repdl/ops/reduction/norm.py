@@ -15,10 +15,12 @@ from repdl.ops.common import (
     at_zero,
     constant,
     in_dtype,
+    narrowed,
     normalize_dims,
     reduced_shape,
     rows_of,
     to_requested_dtype,
+    widened,
 )
 from repdl.ops.declare import public
 from repdl.ops.pointwise.elementwise import operands
@@ -152,13 +154,64 @@ def _of_each_pair(x1: Tensor, x2: Tensor, p: float, contract: str) -> Tensor:
     return _ops.row_distances(x1, x2, int(p), contract) if p in (1, 2) else _pairs(x1, x2, p, contract)
 
 
+def _to_rows(grad: Tensor, x1: Tensor, x2: Tensor, p: int, contract: str) -> Tensor:
+    """The gradient of x1 from that of the sums of squares or absolute values."""
+    differences = _ops.sub(x1.unsqueeze(-2), x2.unsqueeze(-3), contract)
+    slopes = _ops.add(differences, differences, contract) if p == 2 else _ops.sign(differences)
+    terms = _ops.mul(grad.unsqueeze(-1), slopes, contract)
+    lead = terms.dim() - x1.dim() - 1
+    batch = [lead + i for i, size in enumerate(x1.shape[:-2]) if size != terms.shape[lead + i]]
+    return _ops.sum(terms, [*range(lead), *batch, terms.dim() - 2], False, contract).reshape(x1.shape)
+
+
+def _check_gradient(op: str, grad: Tensor, x1: Tensor, x2: Tensor, p: int) -> None:
+    _check_pairs(op, x1, x2, p)
+    shape = (*broadcast_shapes(x1.shape[:-2], x2.shape[:-2]), x1.shape[-2], x2.shape[-2])
+    check_size(op, "grad.shape", tuple(grad.shape), shape, "that of the distances")
+
+
+composite(
+    "row_distances_backward",
+    "(Tensor grad, Tensor x1, Tensor x2, int p, str contract) -> Tensor",
+    _to_rows,
+    calls=("add", "mul", "sign", "sub", "sum"),
+    check=_check_gradient,
+    fake=lambda x1: torch.empty_like(x1, memory_format=torch.contiguous_format),
+    dtypes=Dtypes(),
+    family="norm",
+)
+
+
+def _of_sums(
+    g: Tensor, output: Tensor, x1: Tensor, x2: Tensor, p: int, contract: str
+) -> tuple[torch.dtype, Tensor, Tensor, Tensor]:
+    """The dtype of storage, the gradient of the sums of squares or absolute values, and the rows."""
+    storage, (wide, distances, first, second) = widened(g, output, x1, x2)
+    if p == 2:
+        if storage is not wide.dtype:
+            distances = _ops.row_distances(first, second, p, contract)
+        wide = _ops.root_backward(wide, distances)
+    return storage, wide, first, second
+
+
+def _to_x1(sums: tuple[torch.dtype, Tensor, Tensor, Tensor], p: int, contract: str) -> Tensor:
+    storage, g, x1, x2 = sums
+    return narrowed(_ops.row_distances_backward(g, x1, x2, p, contract), storage)
+
+
+def _to_x2(sums: tuple[torch.dtype, Tensor, Tensor, Tensor], p: int, contract: str) -> Tensor:
+    storage, g, x1, x2 = sums
+    return narrowed(_ops.row_distances_backward(g.transpose(-2, -1), x2, x1, p, contract), storage)
+
+
 composite(
     "row_distances",
     "(Tensor x1, Tensor x2, int p, str contract) -> Tensor",
     _pairs,
-    calls=("sub", *OPS["vector_norm"].calls),
+    calls=("root_backward", "row_distances_backward", "sub", *OPS["vector_norm"].calls),
     check=_check_pairs,
     fake=_fake_pairs,
+    gradients={"sums": _of_sums, "x1": _to_x1, "x2": _to_x2},
     dtypes=Dtypes(),
     family="norm",
 )
