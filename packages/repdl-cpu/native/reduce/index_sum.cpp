@@ -8,7 +8,7 @@
 //     out[i] = weight[index[i]], bytes that are moved
 //
 // A stable counting sort by index comes first (terms_of_rows.hpp): of the places of terms, or of narrow terms
-// themselves.
+// themselves. Of few narrow terms a radix sort (sparse_terms.hpp), and the rows without any are done apart.
 #include <cstring>
 #include <limits>
 
@@ -17,6 +17,7 @@
 #include "base/images.hpp"
 #include "reduce/eight_rows.hpp"
 #include "reduce/few_terms.hpp"
+#include "reduce/sparse_terms.hpp"
 #include "reduce/sum.hpp"
 #include "reduce/terms_of_rows.hpp"
 #include "repdl/backend.hpp"
@@ -30,6 +31,7 @@ namespace {
 
 constexpr std::int64_t terms_a_thread = 1 << 14;       // elements worth a thread
 constexpr std::int64_t narrow_bytes = 64;              // of a row: a cache line
+constexpr std::int64_t rows_a_term = 4;                // from which on terms are few
 constexpr std::int64_t rows_a_block = tuned(1024, 9);  // of narrow sums, which are finished together
 
 // The sum of n numbers in memory; those behind them are read, and count for nothing, up to a vector.
@@ -47,6 +49,10 @@ struct Sums {
   void rows(const Terms<Place>&, std::int64_t, std::int64_t, T*) const {}
   template <class T>
   void row(std::int64_t, std::int64_t, std::int64_t, T*) const {}
+  template <class T>
+  void without_terms(std::int64_t, std::int64_t n, T* to) const {
+    std::fill(to, to + n, T(0));
+  }
 };
 
 // A row without terms gets the zero that changes no bit.
@@ -72,10 +78,13 @@ struct AddedTo {
 
   // Elements of a row that has so many terms, the first of them number `first` of x.
   void row(std::int64_t count, std::int64_t first, std::int64_t columns, T* to) const {
-    if (count == 0)
-      add(x + first, columns, [&](std::int64_t) { return nothing; }, to);
-    else
-      add(x + first, columns, [&](std::int64_t c) { return to[c]; }, to);
+    if (count == 0) return without_terms(first, columns, to);
+    add(x + first, columns, [&](std::int64_t c) { return to[c]; }, to);
+  }
+
+  // Elements first .. first + n, of rows without terms.
+  void without_terms(std::int64_t first, std::int64_t n, T* to) const {
+    add(x + first, n, [none = nothing](std::int64_t) { return none; }, to);
   }
 
  private:
@@ -147,6 +156,34 @@ void sum_narrow(const T* x, const std::int64_t* index, std::int64_t n, std::int6
       });
 }
 
+template <class T, class Finish>
+void sum_sparse(const T* x, const std::int64_t* index, std::int64_t n, std::int64_t size, std::int64_t width,
+                const Contract& contract, int threads, const Finish& finish, T* out) {
+  REPDL_ROUTE("index_sum: sparse", sizeof(T));
+  parallel_for(size * width, terms_a_thread, threads,
+               [&](std::int64_t from, std::int64_t to) { finish.without_terms(from, to - from, out + from); });
+  const SparseTerms terms(index, n, size);
+  const Scratch<T> scratch(n * width + max_lanes);
+  T* sorted = scratch.data();
+  const std::int64_t least = std::max<std::int64_t>(1, terms_a_thread / width);
+  parallel_for(n, least, threads, [&](std::int64_t from, std::int64_t to) {
+    for (std::int64_t j = from; j < to; ++j) {
+      const T* term = x + terms.place(j) * width;
+      for (std::int64_t c = 0; c < width; ++c) sorted[j * width + c] = term[c];
+    }
+  });
+  parallel_for(terms.rows(), least, threads, [&](std::int64_t from, std::int64_t to) {
+    for (std::int64_t r = from; r < to; ++r) {
+      const std::int64_t begin = terms.begin(r), count = terms.begin(r + 1) - begin, first = terms.row(r) * width;
+      if (width == 1)
+        out[first] = canonical(short_row(sorted + begin, count, contract));
+      else
+        sum_narrow_row(sorted + begin * width, count, width, contract, out + first);
+      finish.row(count, first, width, out + first);
+    }
+  });
+}
+
 template <class Place, class T, class Finish>
 void sum_wide(const T* x, const std::int64_t* index, std::int64_t n, std::int64_t size, std::int64_t width,
               const Contract& contract, int threads, const Finish& finish, T* out) {
@@ -192,7 +229,10 @@ void sum_terms(const Tensor& values, const Tensor& index, const Contract& contra
   const auto* at = index.as<std::int64_t>();
   T* out = output.as<T>();
   const bool narrow = width * static_cast<std::int64_t>(sizeof(T)) < narrow_bytes;
-  if (n < std::numeric_limits<std::uint32_t>::max()) {
+  constexpr std::int64_t most = std::numeric_limits<std::uint32_t>::max();
+  if (n < most) {
+    if (narrow && size < most && size / rows_a_term >= n)
+      return sum_sparse(x, at, n, size, width, contract, exec.threads, finish, out);
     if (narrow) return sum_narrow<std::uint32_t>(x, at, n, size, width, contract, exec.threads, finish, out);
     return sum_wide<std::uint32_t>(x, at, n, size, width, contract, exec.threads, finish, out);
   }
