@@ -7,7 +7,7 @@ from bug import Bug
 MATRICES = "test_matrices.py"
 DISTANCES = "test_parity.py -k TestCpu and row_distances"
 BAGS = "test_parity.py -k TestCpu and bag_sum"
-SPARSE = "test_parity.py -k TestCpu and index_sum__few"
+SPARSE = "test_parity.py -k TestCpu and index_sum"
 PRODUCTS = "test_parity.py -k TestCpu and index_prod"
 CTC = "test_parity.py -k TestCpu and ctc_"
 SQUARES = "test_parity.py -k TestCpu and sum_of_squares"
