@@ -26,10 +26,23 @@ MatmulRoute matmul_route(std::int64_t rows, std::int64_t columns, std::int64_t K
   return MatmulRoute::packed;
 }
 
+// One column, whose elements follow each other, is the row of B' @ A': no bit depends on which factor is first.
+void product_of_column(std::int64_t rows, std::int64_t K, std::int64_t chunk, const StridedPacker& a,
+                       const StridedPacker& b, const Output& out) {
+  REPDL_ROUTE("matmul: column");
+  const Scratch<float> bias(out.column_bias ? rows : 0);
+  Output row{out.data, rows};
+  if (out.column_bias) row.column_bias = std::fill_n(bias.data(), rows, *out.column_bias) - rows;
+  product(1, rows, K, chunk, b, a, row);
+}
+
 }  // namespace
 
 void product(std::int64_t rows, std::int64_t columns, std::int64_t K, std::int64_t chunk, const StridedPacker& a,
              const StridedPacker& b, const Output& out) {
+  if (columns == 1 && rows > 1 && out.ld == 1 &&
+      matmul_route(1, rows, K, a.inner, a.outer, chunk) != MatmulRoute::packed)
+    return product_of_column(rows, K, chunk, a, b, out);
   switch (matmul_route(rows, columns, K, b.inner, b.outer, chunk)) {
     case MatmulRoute::gemv:
       REPDL_ROUTE("matmul: gemv");

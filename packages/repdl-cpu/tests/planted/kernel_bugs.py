@@ -73,6 +73,7 @@ BUGS = {
         "gemm/gemv.hpp", {"if ((g + 1) * W * chunk > K) {": "if ((g + 1) * W * chunk > (K + W - 1) / W * W) {"}, "matmul",
         BOUNDS + "matmul",
     ),
+    "column_without_its_bias": Bug("gemm/matmul.cpp", {"if (out.column_bias) row.column_bias": "if (rows < 0) row.column_bias"}, "matmul", "test_parity.py -k TestCpu and linear"),
     "gemv_last_columns": Bug("gemm/gemv.hpp", {"for (; j < n; ++j) product.columns<1>(": "for (; j + 1 < n; ++j) product.columns<1>("}, "matmul"),
     "gemv_bias_of_the_first_column": Bug("gemm/gemv.hpp", {"bias ? sum + bias[i] : sum": "bias ? sum + bias[0] : sum"}, "matmul", TILES),
     "gemv_padded_with_positive_zeros": Bug("gemm/gemv.hpp", {": -0.0f;": ": 0.0f;"}, "matmul"),

@@ -21,10 +21,14 @@ _OP = "conv3d"
 _of = Convolution(3)
 
 
-def _as_images(x: Tensor) -> Tensor:
-    """(N, C, KD, D, H, W) -> (N * D, C * KD, H, W): channels in the order (c, kd), images in the order (n, d)."""
-    n, c, k, d, *sides = x.shape
-    return x.permute(0, 3, 1, 2, 4, 5).reshape(n * d, c * k, *sides)
+def _as_images(taps: Sequence[Tensor]) -> Tensor:
+    """What each of KD taps sees, (N, C, D, H, W), -> (N * D, C * KD, H, W): channels in the order (c, kd), images in the
+    order (n, d)."""
+    n, c, d, *sides = taps[0].shape
+    images = taps[0].new_empty((n, d, c, len(taps), *sides))
+    for k, tap in enumerate(taps):
+        images[:, :, :, k] = tap.transpose(1, 2)
+    return images.view(n * d, c * len(taps), *sides)
 
 
 def _as_volumes(images: Tensor, batch: int, depth: int) -> Tensor:
@@ -36,8 +40,7 @@ def _slices(input: Tensor, kernel: int, count: int, stride: int, padding: int, d
     """What each of `count` positions in depth sees: (N, C, D, H, W) -> (N * count, C * kernel, H, W)."""
     padded = torch.nn.functional.pad(input, (0, 0, 0, 0, padding, padding)) if padding else input
     length = stride * (count - 1) + 1
-    seen = [padded.narrow(2, k * dilation, length)[:, :, ::stride] for k in range(kernel)]
-    return _as_images(torch.stack(seen, 2))
+    return _as_images([padded.narrow(2, k * dilation, length)[:, :, ::stride] for k in range(kernel)])
 
 
 def _depth(stride: Ints, padding: Ints, dilation: Ints) -> tuple[int, int, int]:
@@ -87,7 +90,7 @@ def _grad_input_formula(
         starts = [(phase + before - k * spread) // step for k in taps]
         low, high = max(0, -min(starts)), max(0, max(starts) + count - grad.shape[2])
         padded = torch.nn.functional.pad(grad, (0, 0, 0, 0, low, high))
-        seen = torch.stack([padded.narrow(2, low + start, count) for start in starts], 2)
+        seen = [padded.narrow(2, low + start, count) for start in starts]
         kernels = weight[:, :, taps].transpose(1, 2).reshape(-1, weight.shape[1], *weight.shape[3:])
         options = _rest(stride, padding, dilation)
         images = _ops.conv2d_grad_input(_as_images(seen), kernels, list(input_size[1:]), *options, groups, contract)
@@ -106,7 +109,7 @@ def _grad_weight_formula(
     contract: str,
 ) -> Tensor:
     slices = _slices(input, kernel_size[0], grad.shape[2], *_depth(stride, padding, dilation))
-    images = _as_images(grad.unsqueeze(2))
+    images = _as_images([grad])
     options = _rest(stride, padding, dilation)
     found = _ops.conv2d_grad_weight(images, slices, list(kernel_size[1:]), *options, groups, contract)
     return found.reshape(grad.shape[1], input.shape[1] // groups, *kernel_size)

@@ -12,6 +12,7 @@ CASES = [
     Case("linear", "no_bias", lambda: (uniform(1, 9, 30), uniform(2, 21, 30), None)),
     Case("linear", "row_1", lambda: (uniform(1, 1, 600), uniform(2, 40, 600), uniform(3, 40))),
     Case("linear", "output_1", lambda: (uniform(1, 33, 7), uniform(2, 1, 7), uniform(3, 1))),
+    Case("linear", "output_1_long", lambda: (uniform(1, 33, 1300), uniform(2, 1, 1300), uniform(3, 1))),
     Case("linear", "empty_batch", lambda: (uniform(1, 0, 7), uniform(2, 5, 7), uniform(3, 5))),
     Case("linear", "no_features", lambda: (uniform(1, 4, 0), uniform(2, 5, 0), uniform(3, 5))),
     Case(
