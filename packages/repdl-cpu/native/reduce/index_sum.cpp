@@ -31,7 +31,7 @@ namespace {
 
 constexpr std::int64_t terms_a_thread = 1 << 14;       // elements worth a thread
 constexpr std::int64_t narrow_bytes = 64;              // of a row: a cache line
-constexpr std::int64_t rows_a_term = 4;                // from which on terms are few
+constexpr std::int64_t rows_a_term = 8;                // from which on terms are few
 constexpr std::int64_t rows_a_block = tuned(1024, 9);  // of narrow sums, which are finished together
 
 // The sum of n numbers in memory; those behind them are read, and count for nothing, up to a vector.
@@ -99,20 +99,20 @@ struct AddedTo {
   }
 };
 
-// Rows of one element, from .. until.
-template <class Place, class T>
-void sum_elements(const T* sorted, const Terms<Place>& terms, std::int64_t from, std::int64_t until,
-                  const Contract& contract, T* out) {
+// Rows of one element, from .. until, the first of them to *out.
+template <class Rows, class T>
+void sum_elements(const T* sorted, const Rows& terms, std::int64_t from, std::int64_t until, const Contract& contract,
+                  T* out) {
   const std::int64_t most =
       contract.sum_block == 0 ? contract.sum_lanes : std::min(contract.sum_lanes, contract.sum_block);
   for (std::int64_t k = from; k < until;) {
     const auto begin = [&terms, k](int row) { return terms.begin(k + row); };
-    if (k + 8 <= until && sum_eight_rows(sorted, begin, most, out + k)) {
+    if (k + 8 <= until && sum_eight_rows(sorted, begin, most, out + (k - from))) {
       k += 8;
       continue;
     }
     for (const std::int64_t end = std::min(k + 8, until); k < end; ++k)
-      out[k] = canonical(short_row(sorted + terms.begin(k), terms.count(k), contract));
+      out[k - from] = canonical(short_row(sorted + terms.begin(k), terms.count(k), contract));
   }
 }
 
@@ -146,7 +146,7 @@ void sum_narrow(const T* x, const std::int64_t* index, std::int64_t n, std::int6
         for (std::int64_t block = terms.row_at(from, size), end = block; block < last; block = end) {
           end = std::min(block + rows_a_block, last);
           if (width == 1)
-            sum_elements(sorted, terms, block, end, contract, out);
+            sum_elements(sorted, terms, block, end, contract, out + block);
           else
             for (std::int64_t k = block; k < end; ++k)
               sum_narrow_row(sorted + terms.begin(k) * width, terms.count(k), width, contract, out + k * width);
@@ -173,13 +173,18 @@ void sum_sparse(const T* x, const std::int64_t* index, std::int64_t n, std::int6
     }
   });
   parallel_for(terms.rows(), least, threads, [&](std::int64_t from, std::int64_t to) {
-    for (std::int64_t r = from; r < to; ++r) {
-      const std::int64_t begin = terms.begin(r), count = terms.begin(r + 1) - begin, first = terms.row(r) * width;
-      if (width == 1)
-        out[first] = canonical(short_row(sorted + begin, count, contract));
-      else
-        sum_narrow_row(sorted + begin * width, count, width, contract, out + first);
-      finish.row(count, first, width, out + first);
+    T sums[rows_a_block];
+    for (std::int64_t block = from, end = from; block < to; block = end) {
+      end = width == 1 ? std::min(block + rows_a_block, to) : to;
+      if (width == 1) sum_elements(sorted, terms, block, end, contract, sums);
+      for (std::int64_t r = block; r < end; ++r) {
+        T* row = out + terms.row(r) * width;
+        if (width == 1)
+          *row = sums[r - block];
+        else
+          sum_narrow_row(sorted + terms.begin(r) * width, terms.count(r), width, contract, row);
+        finish.row(terms.count(r), row - out, width, row);
+      }
     }
   });
 }

@@ -31,6 +31,7 @@ class SparseTerms {
   std::int64_t rows() const { return rows_; }
   std::int64_t row(std::int64_t r) const { return sorted_[begin(r)].row; }
   std::int64_t begin(std::int64_t r) const { return begins_[static_cast<std::size_t>(r)]; }
+  std::int64_t count(std::int64_t r) const { return begin(r + 1) - begin(r); }
   std::int64_t place(std::int64_t j) const { return sorted_[j].place; }
 
  private:

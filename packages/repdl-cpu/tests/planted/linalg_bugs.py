@@ -55,6 +55,7 @@ LINALG_BUGS = {
     "sparse_terms_not_stable": Bug("reduce/sparse_terms.hpp", {"for (std::int64_t i = 0; i < n; ++i) to[next[digit(from[i])]++] = from[i];": "for (std::int64_t i = n; i-- > 0;) to[next[digit(from[i])]++] = from[i];"}, "index_sum", SPARSE),
     "sparse_terms_of_one_digit": Bug("reduce/sparse_terms.hpp", {"shift < 32 &&": "shift < 11 &&"}, "index_sum", SPARSE),
     "sparse_rows_left_as_they_are": Bug("reduce/index_sum.cpp", {"finish.without_terms(from, to - from, out + from);": "finish.without_terms(from, (to - from) / 2, out + from);"}, "index_sum", SPARSE),
+    "sparse_rows_of_the_first_block": Bug("reduce/index_sum.cpp", {"*row = sums[r - block];": "*row = sums[(r - from) % rows_a_block / 2];"}, "index_sum", SPARSE),
     "bag_sum_padding_counts": Bug("reduce/bag_sum.cpp", {"std::max<std::int64_t>(1, bag.count())": "std::max<std::int64_t>(1, end - first)"}, "index_sum", BAGS),
     "bag_sum_empty_mean": Bug("reduce/bag_sum.cpp", {"std::max<std::int64_t>(1, bag.count())": "bag.count()"}, "index_sum", BAGS),
     "bag_sum_padding_is_a_term": Bug("reduce/bag_sum.cpp", {"if (at[i] == padding_idx) continue;": ""}, "index_sum", BAGS),

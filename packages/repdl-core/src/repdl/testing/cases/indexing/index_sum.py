@@ -182,11 +182,15 @@ CASES = [
     Case("add_index_sum", "strided", lambda: (uniform(3, 4, 7).t(), index(2, 7, 30), uniform(1, 4, 30).t(), 1.0)),
     Case("add_index_sum", "no_terms", lambda: _added(0, 3, 20), dtypes=EVERY),
     Case("add_index_sum", "no_rows", lambda: (uniform(3, 0, 2), index(2, 1, 0), uniform(1, 0, 2), 1.0)),
-    *(Case("index_sum", f"few_of_width_{d}", lambda d=d: _few(700, d, 9, 563), dtypes=DOUBLE) for d in (1, 3, 7, 15)),
-    *(Case("index_sum", f"few_blocks_of_width_{d}", lambda d=d: _few(2500, d, 2, 5001), dtypes=DOUBLE) for d in (1, 3)),
-    Case("index_sum", "few_special", lambda: _few(200, 3, 40, 21, special=True), dtypes=EVERY),
-    Case("add_index_sum", "few", lambda: _few_added(700, 1, 9, 563), dtypes=DOUBLE),
-    Case("add_index_sum", "few_alpha", lambda: _few_added(300, 3, 7, 300, -0.3), dtypes=EVERY),
+    *(Case("index_sum", f"few_of_width_{d}", lambda d=d: _few(600, d, 9, 563), dtypes=DOUBLE) for d in (1, 3, 7, 15)),
+    *(
+        Case("index_sum", f"few_blocks_of_width_{d}", lambda d=d: _few(2500, d, 2, 10007), dtypes=DOUBLE)
+        for d in (1, 3)
+    ),
+    Case("index_sum", "few_in_many_rows", lambda: _few(1500, 1, 3000, 5), dtypes=DOUBLE),
+    Case("index_sum", "few_special", lambda: _few(100, 3, 40, 21, special=True), dtypes=EVERY),
+    Case("add_index_sum", "few", lambda: _few_added(600, 1, 9, 563), dtypes=DOUBLE),
+    Case("add_index_sum", "few_alpha", lambda: _few_added(250, 3, 7, 300, -0.3), dtypes=EVERY),
     Case("add_index_sum", "few_special", lambda: _few_added(90, 1, 40, 21, special=True), dtypes=EVERY),
     Case("index_sum", "narrow_many_terms", lambda: _sum(5000, 1, 3), dtypes=DOUBLE),
     Case("index_sum", "narrow_special", lambda: _sum(300, 1, 100, special=True), dtypes=EVERY),
