@@ -140,20 +140,21 @@ def indexed(op: str, input: Tensor, indices: Sequence[Tensor | None]) -> tuple[T
         d += used
     rest = input.shape[d:] if None not in at else input.shape[:0]
     lead = input.shape[: input.dim() - len(rest)]
-    if (rows := _row_major(at, lead)) is not None:
-        return rows, rest
+    if (found := _row_major(at, lead)) is not None:
+        return found, rest
     numbers = torch.arange(math.prod(lead), device=input.device).view(lead)
     return torch.ops.aten.index(numbers, at), rest
 
 
 def _row_major(at: Sequence[Tensor | None], shape: Sequence[int]) -> Tensor | None:
     """The numbers of these elements in row-major order, of which there may be few; None if it takes torch to say."""
-    if not all(index is not None and index.dtype is torch.int64 and host.is_readable(index) for index in at):
+    found = [index for index in at if index is not None and index.dtype is torch.int64 and host.is_readable(index)]
+    if len(found) < len(at):
         return None
-    place: Tensor | None = None
+    place = found[0]
     try:
-        for index, size in zip(at, shape):
-            place = index if place is None else place * size + index
+        for index, size in zip(found[1:], shape[1:]):
+            place = place * size + index
     except RuntimeError:  # they do not broadcast, which torch says in its own words
         return None
     return place

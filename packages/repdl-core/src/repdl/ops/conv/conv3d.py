@@ -22,7 +22,7 @@ _of = Convolution(3)
 
 
 def _as_images(taps: Sequence[Tensor]) -> Tensor:
-    """What each of KD taps sees, (N, C, D, H, W), as images: (N * D, C * KD, H, W), in the orders (n, d) and (c, kd)."""
+    """What KD taps see, (N, C, D, H, W) each, as images (N * D, C * KD, H, W), in the orders (n, d) and (c, kd)."""
     n, c, d, *sides = taps[0].shape
     images = taps[0].new_empty((n, d, c, len(taps), *sides))
     for k, tap in enumerate(taps):
