@@ -348,3 +348,10 @@ def test_index_ops__number_of_threads() -> None:
     finally:
         repdl.set_num_threads(before)
     assert_same_bits(*results)
+
+
+def test_index_ops__indices_on_the_host_of_a_tensor_elsewhere() -> None:
+    x, at = torch.empty(3, 4, device="meta"), torch.tensor([1, 2])
+    assert ops.index(x, [at]).shape == (2, 4)
+    for accumulate in (False, True):
+        assert ops.index_put(x, (at, at), x[0, :2], accumulate).shape == (3, 4)

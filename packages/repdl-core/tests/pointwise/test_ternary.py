@@ -11,6 +11,7 @@ import torch
 
 import repdl
 from repdl import ops
+from repdl.dtypes import ALL
 from repdl.errors import ArgumentError, DTypeError, ShapeError
 from repdl.reference.arithmetic import fma
 from repdl.testing import assert_same_bits, uniform
@@ -129,3 +130,13 @@ def test_ternary__errors() -> None:
         ops.addcdiv(*[torch.ones(2, dtype=torch.int64)] * 3)
     assert_rejected(lambda: ops.addcmul(x, x, y), ShapeError)
     assert repdl.ops.where(torch.tensor([True, False]), 1.0, 2.0).tolist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("step", [1, 2])
+def test_where__every_byte_but_0_is_true(step: int) -> None:
+    """As a bool of torch may be any byte: of a view of integers, or of memory of others."""
+    each = torch.arange(600).to(torch.uint8)[::step]
+    for dtype in ALL:
+        a, b = (uniform(i, each.numel()).to(dtype) for i in (1, 2))
+        found = ops.where(each.view(torch.bool), a, b)
+        assert_same_bits(found, torch.where(each != 0, a, b))

@@ -34,7 +34,7 @@ void gather(void* out, const char* x, std::int64_t stride, std::int64_t n) {
 inline void gather(void* out, const char* x, std::int64_t stride, std::int64_t n, std::int64_t width) {
   if (width == sizeof(float)) return gather<float>(out, x, stride, n);
   if (width == sizeof(double)) return gather<double>(out, x, stride, n);
-  gather<bool>(out, x, stride, n);
+  gather<std::uint8_t>(out, x, stride, n);
 }
 
 // The elements of one thread.

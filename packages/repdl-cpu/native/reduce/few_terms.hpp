@@ -33,6 +33,7 @@ template <class V, int count, int half, int j, class Lane>
 }
 
 constexpr int most_unrolled_terms = 16;
+constexpr std::int64_t few_lanes = 2;
 
 template <class T, int count, class Term>
 void fold_terms_of(std::int64_t columns, const Term& term, T* out) {
@@ -81,9 +82,15 @@ VecOf<T> block_of_terms(std::int64_t begin, std::int64_t end, std::int64_t lanes
   VecOf<T> lane[max_lanes];
   std::int64_t filled = std::min(lanes, end - begin);
   for (std::int64_t l = 0; l < filled; ++l) lane[l] = VecOf<T>::zero();
-  // Terms in the order in which they lie in memory; one lane after the other waits for each of its sums.
-  for (std::int64_t k = begin; k < end; k += lanes)
-    for (std::int64_t l = 0; l < std::min(lanes, end - k); ++l) lane[l] = lane[l] + term(k + l, c, n);
+  if (lanes <= few_lanes) {  // in registers
+    for (std::int64_t l = 0; l < filled; ++l)
+      for (std::int64_t k = begin + l; k < end; k += lanes) lane[l] = lane[l] + term(k, c, n);
+  } else {  // in the order in which terms lie in memory; and no lane waits for its sums
+    std::int64_t k = begin;
+    for (; k + lanes <= end; k += lanes)
+      for (std::int64_t l = 0; l < lanes; ++l) lane[l] = lane[l] + term(k + l, c, n);
+    for (std::int64_t l = 0; l < end - k; ++l) lane[l] = lane[l] + term(k + l, c, n);
+  }
   fold_lanes(lanes, [&](std::int64_t half) {
     for (std::int64_t l = 0; l + half < filled; ++l) lane[l] = lane[l] + lane[l + half];
     filled = std::min(filled, half);

@@ -32,6 +32,7 @@ namespace {
 constexpr std::int64_t terms_a_thread = 1 << 14;       // elements worth a thread
 constexpr std::int64_t narrow_bytes = 64;              // of a row: a cache line
 constexpr std::int64_t rows_a_term = 8;                // from which on terms are few
+constexpr std::int64_t many_rows = tuned(4096, 64);    // of which few terms may be sorted apart
 constexpr std::int64_t rows_a_block = tuned(1024, 9);  // of narrow sums, which are finished together
 
 // The sum of n numbers in memory; those behind them are read, and count for nothing, up to a vector.
@@ -172,7 +173,8 @@ void sum_sparse(const T* x, const std::int64_t* index, std::int64_t n, std::int6
       for (std::int64_t c = 0; c < width; ++c) sorted[j * width + c] = term[c];
     }
   });
-  parallel_for(terms.rows(), least, threads, [&](std::int64_t from, std::int64_t to) {
+  const std::int64_t least_rows = std::max<std::int64_t>(1, least * terms.rows() / std::max<std::int64_t>(1, n));
+  parallel_for(terms.rows(), least_rows, threads, [&](std::int64_t from, std::int64_t to) {
     T sums[rows_a_block];
     for (std::int64_t block = from, end = from; block < to; block = end) {
       end = width == 1 ? std::min(block + rows_a_block, to) : to;
@@ -236,7 +238,7 @@ void sum_terms(const Tensor& values, const Tensor& index, const Contract& contra
   const bool narrow = width * static_cast<std::int64_t>(sizeof(T)) < narrow_bytes;
   constexpr std::int64_t most = std::numeric_limits<std::uint32_t>::max();
   if (n < most) {
-    if (narrow && size < most && size / rows_a_term >= n)
+    if (narrow && size >= many_rows && size < most && size / rows_a_term >= n)
       return sum_sparse(x, at, n, size, width, contract, exec.threads, finish, out);
     if (narrow) return sum_narrow<std::uint32_t>(x, at, n, size, width, contract, exec.threads, finish, out);
     return sum_wide<std::uint32_t>(x, at, n, size, width, contract, exec.threads, finish, out);

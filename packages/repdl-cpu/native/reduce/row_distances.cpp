@@ -3,8 +3,8 @@
 //   for i < P, j < R:  (P, M), (R, M) -> (P, R)
 //     out[i, j] = sqrt(sum over k of d * d), or sum over k of |d|, with d = x1[i, k] - x2[j, k]
 //   and backwards, for i < P, k < M:  grad (P, R) of the sums, (P, M), (R, M) -> (P, M)
-//     out[i, k] = sum over j of grad[i, j] * (d + d), or of grad[i, j] * sign(d), matrices of grad and x2 that x1
-//     broadcasts to one behind the other
+//     out[i, k] = sum over j of grad[i, j] * (d + d), or of grad[i, j] * sign(d)
+//     If one matrix of x1 broadcasts to several of grad, their terms follow each other.
 //
 // Rows of x2 are the elements of a vector forwards: it is transposed first.
 #include <algorithm>
@@ -93,38 +93,40 @@ void row_distances(const Tensor& x1, const Tensor& x2, std::int64_t p, const Con
   }
 }
 
-// grad * (d + d), or grad * sign(d).
-template <bool is_square, class V>
-V gradient_term(V grad, V d) {
+// Of a sum of squares, grad * (d + d), else grad * sign(d).
+template <class V>
+V gradient_term(V grad, V d, bool is_square) {
   return grad * (is_square ? d + d : sign_of(d));
 }
 
 // Of columns c .. c + n of a row of x1.
-template <class T, bool is_square>
+template <class T>
 struct DistanceGradientOfColumns {
   const T* row;
   const T* const* rows;  // of x2
   const T* grad;
+  bool is_square;
 
   VecOf<T> operator()(std::int64_t k, std::int64_t c, int n) const {
     const auto d = RowTerms<T>{&row}(0, c, n) - RowTerms<T>{rows}(k, c, n);
-    return gradient_term<is_square>(VecOf<T>::set1(grad[k]), d);
+    return gradient_term(VecOf<T>::set1(grad[k]), d, is_square);
   }
 };
 
 // Of one column of rows i .. i + n of x1.
-template <class T, bool is_square>
+template <class T>
 struct DistanceGradientOfRows {
   const T* column;
   const T* const* rows;  // of x2
   std::int64_t place;    // of the column in them
   const T* grads;        // transposed
   std::int64_t count;
+  bool is_square;
 
   VecOf<T> operator()(std::int64_t k, std::int64_t i, int n) const {
     const auto d = RowTerms<T>{&column}(0, i, n) - VecOf<T>::set1(rows[k][place]);
     const T* const grad = grads + k * count;
-    return gradient_term<is_square>(RowTerms<T>{&grad}(0, i, n), d);
+    return gradient_term(RowTerms<T>{&grad}(0, i, n), d, is_square);
   }
 };
 
@@ -148,9 +150,9 @@ struct DistanceRows {
   }
 };
 
-template <class T, bool is_square>
+template <class T>
 void distance_gradients(const T* x1, std::int64_t count, std::int64_t width, const DistanceRows<T>& others,
-                        const Contract& contract, T* out, int threads) {
+                        bool is_square, const Contract& contract, T* out, int threads) {
   const std::int64_t terms = others.terms(), work = std::max<std::int64_t>(1, terms * width);
   if (width >= VecOf<T>::width / 2) {
     REPDL_ROUTE("row_distances: gradient of columns", sizeof(T));
@@ -159,7 +161,7 @@ void distance_gradients(const T* x1, std::int64_t count, std::int64_t width, con
       T* const grad = scratch.data();
       for (std::int64_t i = from; i < until; ++i) {
         others.gradients(i, 1, grad);
-        const DistanceGradientOfColumns<T, is_square> term{x1 + i * width, others.rows.data(), grad};
+        const DistanceGradientOfColumns<T> term{x1 + i * width, others.rows.data(), grad, is_square};
         sum_terms_of_columns(terms, width, contract, term, out + i * width);
       }
     });
@@ -169,14 +171,14 @@ void distance_gradients(const T* x1, std::int64_t count, std::int64_t width, con
   constexpr std::int64_t most = rows_a_vector_block;
   const std::int64_t blocks = (count + most - 1) / most;
   parallel_for(blocks, terms_a_distance_thread / (work * most), threads, [&](std::int64_t from, std::int64_t until) {
-    const Scratch<T> scratch(terms * most);
+    const Scratch<T> scratch(terms * std::min(most, count));
     T column[most], sums[most];
     for (std::int64_t first = from * most; first < std::min(until * most, count); first += most) {
       const std::int64_t here = std::min(count - first, most);
       others.gradients(first, here, scratch.data());
       for (std::int64_t c = 0; c < width; ++c) {
         for (std::int64_t i = 0; i < here; ++i) column[i] = x1[(first + i) * width + c];
-        const DistanceGradientOfRows<T, is_square> term{column, others.rows.data(), c, scratch.data(), here};
+        const DistanceGradientOfRows<T> term{column, others.rows.data(), c, scratch.data(), here, is_square};
         sum_terms_of_columns(terms, here, contract, term, sums);
         for (std::int64_t i = 0; i < here; ++i) out[(first + i) * width + c] = sums[i];
       }
@@ -204,10 +206,7 @@ void row_distances_backward(const Tensor& grad, const Tensor& x1, const Tensor& 
     }
     const T* const first = x1.as<T>() + at * count * width;
     T* const to = output.as<T>() + at * count * width;
-    if (p == 2)
-      distance_gradients<T, true>(first, count, width, others, contract, to, exec.threads);
-    else
-      distance_gradients<T, false>(first, count, width, others, contract, to, exec.threads);
+    distance_gradients(first, count, width, others, p == 2, contract, to, exec.threads);
   }
 }
 

@@ -1,4 +1,4 @@
-// Terms sorted by the row that each is for, where most rows have none: what it costs does not grow with their number.
+// Terms sorted by the row that each is for, where most rows have none: no loop goes through all rows.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace repdl::cpu {
 
 // The rows that have terms, ascending: row(r) for r < rows(), with the terms place(j) for begin(r) <= j < begin(r + 1),
-// ascending.
+// ascending. Rows and terms are fewer than 2^32.
 class SparseTerms {
  public:
   SparseTerms(const std::int64_t* index, std::int64_t n, std::int64_t size) : entries_(2 * n) {

@@ -41,7 +41,7 @@ LINALG_BUGS = {
     "qr_reflects_zeros": Bug("linalg/qr.cpp", {"is_zero || at.rows == 1": "at.rows == 1"}, "linalg", MATRICES),
     "matrices_padded_twice": Bug("linalg/matrices.hpp", {"to + i * to_row);": "to + i * std::max(from_row, to_row));"}, "linalg", MATRICES),
     "matrices_of_a_share": Bug("linalg/matrices.hpp", {"for (std::int64_t b = begin; b < end; ++b) task(b * elements, 1);": "for (std::int64_t b = begin; b < end; ++b) task((b - begin) * elements, 1);"}, "linalg", MATRICES),
-    "distances_lanes_of_v1": Bug("reduce/few_terms.hpp", {"k += lanes)": "k += max_lanes)"}, "norm", DISTANCES),
+    "distances_lanes_of_v1": Bug("reduce/few_terms.hpp", {"for (; k + lanes <= end; k += lanes)": "for (; k + lanes <= end; k += max_lanes)"}, "norm", DISTANCES),
     "distances_last_block_first": Bug("reduce/few_terms.hpp", {"for (; begin + block < terms; begin += block)": "for (; begin + block <= terms; begin += block)"}, "norm", DISTANCES),
     "distances_of_the_first_batch": Bug("reduce/row_distances.cpp", {"if (second != transposed) {": "if (transposed < 0) {"}, "norm", DISTANCES),
     "distances_batches_do_not_broadcast": Bug("reduce/row_distances.cpp", {"|| operand.size[operand.dims - back] == 1": ""}, "norm", DISTANCES),

@@ -141,7 +141,7 @@ def indexed(op: str, input: Tensor, indices: Sequence[Tensor | None]) -> tuple[T
     rest = input.shape[d:] if None not in at else input.shape[:0]
     lead = input.shape[: input.dim() - len(rest)]
     if (found := _row_major(at, lead)) is not None:
-        return found, rest
+        return found.to(input.device), rest
     numbers = torch.arange(math.prod(lead), device=input.device).view(lead)
     return torch.ops.aten.index(numbers, at), rest
 

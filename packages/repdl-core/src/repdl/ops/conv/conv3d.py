@@ -24,6 +24,8 @@ _of = Convolution(3)
 def _as_images(taps: Sequence[Tensor]) -> Tensor:
     """What KD taps see, (N, C, D, H, W) each, as images (N * D, C * KD, H, W), in the orders (n, d) and (c, kd)."""
     n, c, d, *sides = taps[0].shape
+    if len(taps) == 1:
+        return taps[0].transpose(1, 2).reshape(n * d, c, *sides)
     images = taps[0].new_empty((n, d, c, len(taps), *sides))
     for k, tap in enumerate(taps):
         images[:, :, :, k] = tap.transpose(1, 2)

@@ -9,7 +9,6 @@ from torch import Tensor
 from repdl.contract import ContractLike
 from repdl.dtypes.rounding import is_zero
 from repdl.errors import UnsupportedError, check
-from repdl.ops.common import expand_to
 from repdl.ops.declare import Expression, Slope, Written, choose, f, named, pointwise, public
 from repdl.ops.losses._element_loss import check_sized, element_loss, scalar
 from repdl.ops.losses._loss import REDUCTIONS, check_reduction
@@ -20,15 +19,14 @@ __all__ = ["binary_cross_entropy_with_logits", "huber_loss", "kl_div", "l1_loss"
 
 
 def _bce_with_logits(input: Tensor, target: Tensor, weight: Tensor | None, pos_weight: Tensor | None, c: str) -> Tensor:
-    if pos_weight is None:
-        shape = broadcast_shapes(input.shape, target.shape)
-        pair = expand_to(input, shape, c), expand_to(target, shape, c)
-        losses = _ops.binary_cross_entropy_with_logits_elements(*pair)
+    if pos_weight is None and input.shape == target.shape:
+        losses = _ops.binary_cross_entropy_with_logits_elements(input, target)
     else:
-        one = scalar(1.0, input)
-        factor = _ops.add(_ops.mul(_ops.sub(pos_weight, one, c), target, c), one, c)
-        positive = _ops.mul(factor, _ops.logsigmoid(input), c)
-        losses = _ops.sub(_ops.mul(_ops.sub(one, target, c), input, c), positive, c)
+        one, log_sigmoid = scalar(1.0, input), _ops.logsigmoid(input)
+        if pos_weight is not None:
+            factor = _ops.add(_ops.mul(_ops.sub(pos_weight, one, c), target, c), one, c)
+            log_sigmoid = _ops.mul(factor, log_sigmoid, c)
+        losses = _ops.sub(_ops.mul(_ops.sub(one, target, c), input, c), log_sigmoid, c)
     return losses if weight is None else _ops.mul(losses, weight, c)
 
 

@@ -188,10 +188,10 @@ CASES = [
         for d in (1, 3)
     ),
     Case("index_sum", "few_in_many_rows", lambda: _few(1500, 1, 3000, 5), dtypes=DOUBLE),
-    Case("index_sum", "few_special", lambda: _few(100, 3, 40, 21, special=True), dtypes=EVERY),
+    Case("index_sum", "few_special", lambda: _few(100, 3, 40, 111, special=True), dtypes=EVERY),
     Case("add_index_sum", "few", lambda: _few_added(600, 1, 9, 563), dtypes=DOUBLE),
-    Case("add_index_sum", "few_alpha", lambda: _few_added(250, 3, 7, 300, -0.3), dtypes=EVERY),
-    Case("add_index_sum", "few_special", lambda: _few_added(90, 1, 40, 21, special=True), dtypes=EVERY),
+    Case("add_index_sum", "few_alpha", lambda: _few_added(250, 3, 7, 700, -0.3), dtypes=EVERY),
+    Case("add_index_sum", "few_special", lambda: _few_added(90, 1, 40, 111, special=True), dtypes=EVERY),
     Case("index_sum", "narrow_many_terms", lambda: _sum(5000, 1, 3), dtypes=DOUBLE),
     Case("index_sum", "narrow_special", lambda: _sum(300, 1, 100, special=True), dtypes=EVERY),
 ]

@@ -210,13 +210,14 @@ struct Sub : Arithmetic {
 };
 
 // By bits: compilers make a branch of `condition ? input : other`, which a processor guesses wrong half of the time.
+// A bool of torch may be any byte, as of a view of integers: every one but 0 is true.
 template <class T>
 struct Where : Arithmetic {
   static constexpr auto op = "where";
   using Bits = std::conditional_t<sizeof(T) == sizeof(float), std::uint32_t, std::uint64_t>;
 
-  REPDL_HD T operator()(bool condition, T input, T other) const {
-    const Bits chosen = Bits(0) - Bits(condition);
+  REPDL_HD T operator()(std::uint8_t condition, T input, T other) const {
+    const Bits chosen = Bits(0) - Bits(condition != 0);
     return bit_cast<T>((bit_cast<Bits>(input) & chosen) | (bit_cast<Bits>(other) & ~chosen));
   }
 };

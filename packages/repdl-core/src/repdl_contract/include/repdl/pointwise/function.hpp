@@ -7,7 +7,7 @@
 //   };
 //
 // T is float or double, or, for what calls exact functions, a vector of a CPU. The parameters of
-// operator() are the tensors of the op's schema; bool for a tensor of bools. Options, the numbers that
+// operator() are the tensors of the op's schema; std::uint8_t for a tensor of bools. Options, the numbers that
 // follow in the schema, are rounded to T once by the constructor:
 //
 //     using Options = std::tuple<double>;
