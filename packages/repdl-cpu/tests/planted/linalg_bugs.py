@@ -52,7 +52,7 @@ LINALG_BUGS = {
     "distances_gradient_of_absolute_values": Bug("reduce/row_distances.cpp", {"is_square ? d + d : sign_of(d)": "is_square ? d + d : d"}, "norm", DISTANCES),
     "distances_gradient_batches_in_order_of_sizes": Bug("reduce/row_distances.cpp", {"matrix_of(x2, grad, next->second)": "matrix_of(x2, grad, at)"}, "norm", DISTANCES),
     "sign_of_nan": Bug("simd/simd_mask.hpp", {"select(x < zero, Vec::set1(-1), zero)": "select(x < zero, Vec::set1(-1), x)"}, "norm", DISTANCES),
-    "sparse_terms_not_stable": Bug("reduce/sparse_terms.hpp", {"for (std::int64_t i = 0; i < n; ++i) to[next[digit(from[i])]++] = from[i];": "for (std::int64_t i = n; i-- > 0;) to[next[digit(from[i])]++] = from[i];"}, "index_sum", SPARSE),
+    "sparse_terms_not_stable": Bug("reduce/sparse_terms.hpp", {"for (std::int64_t i = 0; i < n; ++i) to[next[digit(from[i])]++] = from[i];": "for (std::int64_t i = 0; i < n; ++i) to[next[digit(from[shift ? i : n - 1 - i])]++] = from[shift ? i : n - 1 - i];"}, "index_sum", SPARSE),
     "sparse_terms_of_one_digit": Bug("reduce/sparse_terms.hpp", {"shift < 32 &&": "shift < 11 &&"}, "index_sum", SPARSE),
     "sparse_rows_left_as_they_are": Bug("reduce/index_sum.cpp", {"finish.without_terms(from, to - from, out + from);": "finish.without_terms(from, (to - from) / 2, out + from);"}, "index_sum", SPARSE),
     "sparse_rows_of_the_first_block": Bug("reduce/index_sum.cpp", {"*row = sums[r - block];": "*row = sums[(r - from) % rows_a_block / 2];"}, "index_sum", SPARSE),
