@@ -132,7 +132,7 @@ def test_special__in_every_small_case() -> None:
 
 
 @pytest.mark.parametrize(
-    "number", [torch.nan, -0.0, *(pytest.param(n, marks=pytest.mark.nightly) for n in (torch.inf, -torch.inf, 3e38))]
+    "number", [torch.nan, -torch.inf, -0.0, *(pytest.param(n, marks=pytest.mark.nightly) for n in (torch.inf, 3e38))]
 )
 def test_special__in_every_element(number: float) -> None:
     """Sums of nothing but -0, the largest of nothing but -inf: what a chain or a window begins with is seen."""

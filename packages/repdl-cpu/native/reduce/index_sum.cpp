@@ -177,7 +177,7 @@ void sum_sparse(const T* x, const std::int64_t* index, std::int64_t n, std::int6
   parallel_for(terms.rows(), least_rows, threads, [&](std::int64_t from, std::int64_t to) {
     T sums[rows_a_block];
     for (std::int64_t block = from, end = from; block < to; block = end) {
-      end = width == 1 ? std::min(block + rows_a_block, to) : to;
+      end = std::min(block + rows_a_block, to);
       if (width == 1) sum_elements(sorted, terms, block, end, contract, sums);
       for (std::int64_t r = block; r < end; ++r) {
         T* row = out + terms.row(r) * width;
