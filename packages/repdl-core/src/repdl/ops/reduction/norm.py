@@ -139,8 +139,12 @@ def _check_pairs(op: str, x1: Tensor, x2: Tensor, p: float) -> None:
         check_range(op, p in (1, 2), lambda: f"p is {p}, expected 1 or 2")
 
 
+def _distances_shape(x1: Tensor, x2: Tensor) -> tuple[int, ...]:
+    return (*broadcast_shapes(x1.shape[:-2], x2.shape[:-2]), x1.shape[-2], x2.shape[-2])
+
+
 def _fake_pairs(x1: Tensor, x2: Tensor) -> Tensor:
-    return x1.new_empty((*broadcast_shapes(x1.shape[:-2], x2.shape[:-2]), x1.shape[-2], x2.shape[-2]))
+    return x1.new_empty(_distances_shape(x1, x2))
 
 
 def _pairs(x1: Tensor, x2: Tensor, p: float, contract: str) -> Tensor:
@@ -166,8 +170,7 @@ def _to_rows(grad: Tensor, x1: Tensor, x2: Tensor, p: int, contract: str) -> Ten
 
 def _check_gradient(op: str, grad: Tensor, x1: Tensor, x2: Tensor, p: int) -> None:
     _check_pairs(op, x1, x2, p)
-    shape = (*broadcast_shapes(x1.shape[:-2], x2.shape[:-2]), x1.shape[-2], x2.shape[-2])
-    check_size(op, "grad.shape", tuple(grad.shape), shape, "that of the distances")
+    check_size(op, "grad.shape", tuple(grad.shape), _distances_shape(x1, x2), "that of the distances")
 
 
 composite(

@@ -46,7 +46,7 @@ struct Tensor {
   T* as() const {
     return static_cast<T*>(data);
   }
-  std::int64_t count() const {  // of elements
+  [[gnu::noinline]] std::int64_t count() const {  // of elements; compilers make vector code of the loop, for each use
     std::int64_t result = 1;
     for (int d = 0; d < dims; ++d) result *= size[d];
     return result;
@@ -135,8 +135,10 @@ decltype(auto) read(const Argument& argument, const ExecContext& exec, std::size
   return static_cast<Value>(*value);
 }
 
-template <auto function, class... Parameters, std::size_t... I>
-void call(void (*)(Parameters...), std::index_sequence<I...>, const Argument* arguments, const ExecContext& exec) {
+// One function for all kernels of a signature: inlined into each, it would be a third of the pointwise kernels' code.
+template <class... Parameters, std::size_t... I>
+[[gnu::noinline]] void call(void (*function)(Parameters...), std::index_sequence<I...>, const Argument* arguments,
+                            const ExecContext& exec) {
   using List = std::tuple<Parameters...>;
   function(read<std::tuple_element_t<I, List>>(arguments[I], exec, I)..., exec);
 }
@@ -155,7 +157,7 @@ template <auto function>
 AddKernel add_kernel(const char* op, DType dtype, Layout layout = Layout::strided) {
   constexpr std::size_t arguments = detail::count(function);
   kernels().push_back({op, dtype, layout, arguments, [](const Argument* given, const ExecContext& exec) {
-                         detail::call<function>(function, std::make_index_sequence<arguments>(), given, exec);
+                         detail::call(function, std::make_index_sequence<arguments>(), given, exec);
                        }});
   return {};
 }
