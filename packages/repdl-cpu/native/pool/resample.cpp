@@ -77,7 +77,7 @@ struct Pass {
       for (std::int64_t c = 0; c < columns; ++c) to[c] = row[k][c] * weight[k];
       row[k] = to;
     }
-    sum_rows(count, columns, row.data(), y, contract);
+    sum_rows(count, columns, in_list(row), y, contract);
   }
 
   void outputs(const T* x, T* y, const Contract& contract, std::int64_t begin, std::int64_t end) const {

@@ -82,7 +82,7 @@ struct WindowSums {
             term.push_back(image + (r * width + lists[2].list(o)[k]) * inner);
         });
         T* to = y + (row * out.side[2] + o) * inner;
-        sum_rows(static_cast<std::int64_t>(term.size()), inner, term.data(), to, contract);
+        sum_rows(static_cast<std::int64_t>(term.size()), inner, in_list(term), to, contract);
         if (by_output.empty()) continue;
         divide(to, inner, by_output[row % rows * out.side[2] + o], to);
         for (std::int64_t c = 0; c < inner; ++c) to[c] = canonical(to[c]);
@@ -142,7 +142,7 @@ struct WindowSums {
                                             : gathered[i] + group.staged + j * group.count());
           T* out = y_ + row * of_.out.side[2];
           T* to = group.neighbours ? out + group.outputs[0] : scattered.data();
-          sum_rows(static_cast<std::int64_t>(term.size()), group.count(), term.data(), to, of_.contract);
+          sum_rows(static_cast<std::int64_t>(term.size()), group.count(), in_list(term), to, of_.contract);
           if (!group.neighbours)
             for (std::int64_t c = 0; c < group.count(); ++c) out[group.outputs[c]] = to[c];
         }

@@ -50,7 +50,7 @@ void bag_sum(const Tensor& weight, const Tensor& index, const Tensor& begins, co
       if (factor)
         sum_terms_of_columns(bag.count(), width, contract, WeightedTerms<T>{bag.rows.data(), bag.factors.data()}, to);
       else
-        sum_rows(bag.count(), width, bag.rows.data(), to, contract);
+        sum_rows(bag.count(), width, in_list(bag.rows), to, contract);
       if (!mean) continue;
       const T count = static_cast<T>(std::max<std::int64_t>(1, bag.count()));
       for (std::int64_t c = 0; c < width; ++c) to[c] = canonical(to[c] / count);

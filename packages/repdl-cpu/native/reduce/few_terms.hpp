@@ -11,6 +11,7 @@
 #include <cstdint>
 
 #include "base/routes.hpp"
+#include "reduce/register_lanes.hpp"
 #include "reduce/sum.hpp"
 #include "simd/simd.hpp"
 #include "simd/simd_double.hpp"
@@ -136,13 +137,28 @@ struct WeightedTerms {
   }
 };
 
-// out[c] = the sum of row[i][c] over i < n, canonical, however many there are.
-template <class T>
-void sum_rows(std::int64_t n, std::int64_t columns, const T* const* row, T* out, const Contract& contract) {
-  if (fits_lanes(n, contract)) return fold_terms(n, columns, RowTerms<T>{row}, out);
+// Rows of a list, as what follows takes them.
+template <class List>
+auto in_list(const List& rows) {
+  return [&rows](std::int64_t i) { return rows[i]; };
+}
+
+// out[c] = the sum of row(i)[c] over i < n, canonical, however many there are.
+template <class T, class Row>
+void sum_rows(std::int64_t n, std::int64_t columns, const Row& row, T* out, const Contract& contract) {
+  const bool in_registers = n > most_unrolled_terms && columns >= VecOf<T>::width && fits_registers(n, contract);
+  if (!in_registers && fits_lanes(n, contract)) {
+    const T* term[max_lanes];
+    for (std::int64_t i = 0; i < n; ++i) term[i] = row(i);
+    return fold_terms(n, columns, RowTerms<T>{term}, out);
+  }
   for (std::int64_t c = 0; c < columns; c += max_sum_columns) {
     const std::int64_t width = std::min(max_sum_columns, columns - c);
-    sum_columns(n, width, false, [=](std::int64_t i) { return row[i] + c; }, out + c, contract);
+    const auto piece = [&row, c](std::int64_t i) { return row(i) + c; };
+    if (in_registers)
+      sum_in_registers(n, width, piece, out + c, contract);
+    else
+      sum_columns(n, width, false, piece, out + c, contract);
     for (std::int64_t i = c; i < c + width; ++i) out[i] = canonical(out[i]);
   }
 }

@@ -213,14 +213,7 @@ void sum_wide(const T* x, const std::int64_t* index, std::int64_t n, std::int64_
         const std::int64_t count = terms.count(k);
         T* to = out + k * width + first;
         const auto row = [=](std::int64_t i) { return x + static_cast<std::int64_t>(place[i]) * width + first; };
-        if (fits_lanes(count, contract)) {
-          const T* term[max_lanes];
-          for (std::int64_t i = 0; i < count; ++i) term[i] = row(i);
-          fold_terms(count, columns, RowTerms<T>{term}, to);
-        } else {
-          sum_columns(count, columns, false, row, to, contract);
-          for (std::int64_t c = 0; c < columns; ++c) to[c] = canonical(to[c]);
-        }
+        sum_rows(count, columns, row, to, contract);
         finish.row(count, k * width + first, columns, to);
       }
     }

@@ -155,11 +155,11 @@ BUGS = {
     "second_batch_of_rows": Bug(
         "reduce/sum.cpp", {"block_sums(x + r * row_stride, count": "block_sums(x + (r > begin ? r - 1 : r) * row_stride, count"}, "sum",
     ),
-    "lanes_folded_as_neighbours": Bug("reduce/sum.cpp", {"lane[4]) + (lane[2] +": "lane[2]) + (lane[4] +"}, "sum"),
-    "eight_lanes_beside_each_other": Bug("reduce/sum.cpp", {"m * lanes + j * groups + g;": "m * lanes + g * 8 + j;"}, "sum"),
-    "second_row_of_a_lane": Bug("reduce/sum.cpp", {"m = 1; m < rows; ++m)": "m = 1 + (rows == 2); m < rows; ++m)"}, "sum", COLUMNS),
-    "zeros_of_both_signs_in_registers": Bug("reduce/sum.cpp", {"out[c] += T(0);": "out[c] += T(-0.0);"}, "sum", COLUMNS),
-    "second_piece_of_columns": Bug("reduce/sum.cpp", {"row(i) + first : zeros": "row(i) + (g == 3 ? 0 : first) : zeros"}, "sum", COLUMNS),
+    "lanes_folded_as_neighbours": Bug("reduce/register_lanes.hpp", {"lane[4]) + (lane[2] +": "lane[2]) + (lane[4] +"}, "sum"),
+    "eight_lanes_beside_each_other": Bug("reduce/register_lanes.hpp", {"m * lanes + j * groups + g;": "m * lanes + g * 8 + j;"}, "sum"),
+    "second_row_of_a_lane": Bug("reduce/register_lanes.hpp", {"m = 1; m < rows; ++m)": "m = 1 + (rows == 2); m < rows; ++m)"}, "sum", COLUMNS),
+    "zeros_of_both_signs_in_registers": Bug("reduce/register_lanes.hpp", {"out[c] += T(0);": "out[c] += T(-0.0);"}, "sum", COLUMNS),
+    "second_piece_of_columns": Bug("reduce/register_lanes.hpp", {"row(i) + first : zeros": "row(i) + (g == 3 ? 0 : first) : zeros"}, "sum", COLUMNS),
     "gathered_run_at_its_end": Bug(
         "reduce/reduced_dims.hpp", {"const std::int64_t count = std::min(n, run - start % run);": "const std::int64_t count = std::min(n, run - start % run + (start > 2000));"},
         "sum",
