@@ -187,7 +187,7 @@ class ColumnSums {
  public:
   ColumnSums(std::int64_t rows, std::int64_t width, const Contract& contract)
       : rows_(rows), width_(width), lanes_(contract.sum_lanes), block_(sum_block_of(contract, rows)),
-        subtrees_(std::min<std::int64_t>(lanes_, 16)), blocks_((rows + block_ - 1) / block_),
+        subtrees_(subtrees_of(rows, lanes_)), blocks_((rows + block_ - 1) / block_),
         partial_(new float[std::max<std::int64_t>(1, blocks_ * subtrees_) * width]) {
     if (rows == 0) std::fill_n(partial_.get(), width, 0.0f);
   }
@@ -223,6 +223,13 @@ class ColumnSums {
   }
 
  private:
+  // Any power of two gives the same bits: not more than the lanes that have rows need.
+  static std::int64_t subtrees_of(std::int64_t rows, std::int64_t lanes) {
+    std::int64_t count = 1;
+    while (count < std::min<std::int64_t>({rows, lanes, 16})) count *= 2;
+    return count;
+  }
+
   float* partial(std::int64_t task) { return partial_.get() + task * width_; }
 
   static void add(float* left, const float* right, std::int64_t n) {
