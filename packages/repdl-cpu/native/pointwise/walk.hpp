@@ -111,7 +111,8 @@ class Walk {
 // share(walk, options) of the elements of each thread, at least `grain` of them.
 template <std::size_t N>
 [[gnu::noinline]] void walk(const std::array<const Tensor*, N>& operands, const Tensor& output, const ExecContext& exec,
-          std::int64_t grain, void (*share)(const Walk<N>& walk, const void* options), const void* options) {
+                            std::int64_t grain, void (*share)(const Walk<N>& walk, const void* options),
+                            const void* options) {
   const pointwise::Pass<N> pass(exec.op, output, operands);
   parallel_for(pass.count, grain, exec.threads, [&](std::int64_t begin, std::int64_t end) {
     share(Walk<N>(pass, operands, output, begin, end), options);
