@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 import torch
-from row_loops import SPECIAL, check, on, rows_of_elements, running, scans
+from row_loops import SPECIAL, check, elements_of_few_terms, on, rows_of_elements, running, scans
 
 import repdl
 import repdl_cpu
@@ -333,6 +333,7 @@ def test_routes__bits_of_rows_of_elements(isa: str) -> None:
     for threads in THREADS:
         with running(isa, threads):
             rows_of_elements()
+            elements_of_few_terms()
 
 
 @pytest.mark.parametrize("isa", ISAS)
@@ -457,6 +458,7 @@ def take_routes(width: int) -> None:
             asgd_before_averages(torch.float64)
             split_k()
             rows_of_elements()
+            elements_of_few_terms()
             scans()
             for rows in (1000, 400, 200, 80):  # of 4 to 50 terms
                 on("cpu", "index_sum", uniform(1, 4000, 1), torch.arange(4000) % rows, rows, "v1")

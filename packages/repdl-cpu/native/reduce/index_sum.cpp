@@ -8,7 +8,8 @@
 //     out[i] = weight[index[i]], bytes that are moved
 //
 // A stable counting sort by index comes first (terms_of_rows.hpp): of the places of terms, or of narrow terms
-// themselves. Of few narrow terms a radix sort (sparse_terms.hpp), and the rows without any are done apart.
+// themselves. Of few narrow terms a radix sort (sparse_terms.hpp), and the rows without any are done apart. Terms of
+// one element are not sorted where few of them meet (lanes_of_rows.hpp).
 #include <cstring>
 #include <limits>
 
@@ -17,6 +18,7 @@
 #include "base/images.hpp"
 #include "reduce/eight_rows.hpp"
 #include "reduce/few_terms.hpp"
+#include "reduce/lanes_of_rows.hpp"
 #include "reduce/sparse_terms.hpp"
 #include "reduce/sum.hpp"
 #include "reduce/terms_of_rows.hpp"
@@ -34,6 +36,7 @@ constexpr std::int64_t narrow_bytes = 64;              // of a row: a cache line
 constexpr std::int64_t rows_a_term = 8;                // from which on terms are few
 constexpr std::int64_t many_rows = tuned(4096, 64);    // of which few terms may be sorted apart
 constexpr std::int64_t rows_a_block = tuned(1024, 9);  // of narrow sums, which are finished together
+constexpr std::int64_t terms_a_look = tuned(4096, 8);  // after which it is seen whether too many of them meet
 
 // The sum of n numbers in memory; those behind them are read, and count for nothing, up to a vector.
 template <class T>
@@ -46,8 +49,8 @@ T short_row(const T* x, std::int64_t n, const Contract& contract) {
 
 // What becomes of the sums, which are canonical: nothing, or they are added to the rows of x.
 struct Sums {
-  template <class Place, class T>
-  void rows(const Terms<Place>&, std::int64_t, std::int64_t, T*) const {}
+  template <class Counts, class T>
+  void rows(const Counts&, std::int64_t, std::int64_t, T*) const {}
   template <class T>
   void row(std::int64_t, std::int64_t, std::int64_t, T*) const {}
   template <class T>
@@ -65,8 +68,8 @@ struct AddedTo {
   T nothing = std::copysign(T(0), std::signbit(alpha) ? T(1) : T(-1));
 
   // Rows from .. until at `to`.
-  template <class Place>
-  void rows(const Terms<Place>& terms, std::int64_t from, std::int64_t until, T* to) const {
+  template <class Counts>
+  void rows(const Counts& terms, std::int64_t from, std::int64_t until, T* to) const {
     if (width == 1) {
       const auto total = [&terms, from, to, none = nothing](std::int64_t k) {
         const T sum = to[k];  // loaded in any case, so that no branch decides
@@ -115,6 +118,51 @@ void sum_elements(const T* sorted, const Rows& terms, std::int64_t from, std::in
     for (const std::int64_t end = std::min(k + 8, until); k < end; ++k)
       out[k - from] = canonical(short_row(sorted + terms.begin(k), terms.count(k), contract));
   }
+}
+
+// Sums of the rows that have too many terms for their lanes, of all their terms.
+template <class Rows, class T>
+void sum_again(const Rows& rows, const T* x, const std::int64_t* index, std::int64_t n, std::int64_t size,
+               const Contract& contract, T* out) {
+  const Scratch<std::int64_t> row(n), place(n);
+  std::int64_t count = 0;
+  for (std::int64_t i = 0; i < n; ++i) {
+    row.data()[count] = index[i];
+    place.data()[count] = i;
+    count += rows.too_many(index[i]);
+  }
+  const SparseTerms terms(row.data(), count, size);
+  const Scratch<T> sorted(count + max_lanes);
+  for (std::int64_t j = 0; j < count; ++j) sorted.data()[j] = x[place.data()[terms.place(j)]];
+  T sums[rows_a_block];
+  for (std::int64_t block = 0, end = 0; block < terms.rows(); block = end) {
+    end = std::min(block + rows_a_block, terms.rows());
+    sum_elements(sorted.data(), terms, block, end, contract, sums);
+    for (std::int64_t r = block; r < end; ++r) out[terms.row(r)] = sums[r - block];
+  }
+}
+
+// False if too many terms meet, and a sort of all takes less time.
+template <class Rows, class T, class Finish>
+bool sum_in_lanes(const T* x, const std::int64_t* index, std::int64_t n, std::int64_t size, const Contract& contract,
+                  int threads, const Finish& finish, T* out) {
+  Rows rows(size, out);
+  const auto each_row = [size, threads](const auto& share) { parallel_for(size, terms_a_thread, threads, share); };
+  each_row([&](std::int64_t from, std::int64_t until) { rows.clear(from, until); });
+  std::int64_t beyond = 0;
+  for (std::int64_t i = 0, end = 0; i < n; i = end) {
+    end = std::min(i + terms_a_look, n);
+    beyond += rows.add(x + i, index + i, end - i);
+    if (beyond > end / 4) return false;
+  }
+  each_row([&](std::int64_t from, std::int64_t until) { rows.fold(from, until); });
+  if (beyond > 0) {
+    sum_again(rows, x, index, n, size, contract, out);
+    REPDL_ROUTE("index_sum: rows of more terms than their lanes take", Rows::lanes, sizeof(T));
+  }
+  REPDL_ROUTE("index_sum: lanes of rows", Rows::lanes, sizeof(T));
+  each_row([&](std::int64_t from, std::int64_t until) { finish.rows(rows, from, until, out + from); });
+  return true;
 }
 
 template <class T>
@@ -231,6 +279,10 @@ void sum_terms(const Tensor& values, const Tensor& index, const Contract& contra
   const bool narrow = width * static_cast<std::int64_t>(sizeof(T)) < narrow_bytes;
   constexpr std::int64_t most = std::numeric_limits<std::uint32_t>::max();
   if (n < most) {
+    if (width == 1 && size < most && n <= size && fits_lanes(4, contract) &&
+        (n <= size / rows_a_term ? sum_in_lanes<OneLane<T>>(x, at, n, size, contract, exec.threads, finish, out)
+                                 : sum_in_lanes<TwoLanes<T>>(x, at, n, size, contract, exec.threads, finish, out)))
+      return;
     if (narrow && size >= many_rows && size < most && size / rows_a_term >= n)
       return sum_sparse(x, at, n, size, width, contract, exec.threads, finish, out);
     if (narrow) return sum_narrow<std::uint32_t>(x, at, n, size, width, contract, exec.threads, finish, out);

@@ -50,6 +50,32 @@ def rows_of_elements() -> None:
                 check("index_sum", args, on("reference", "index_sum", *args), f"up to {most} terms {contract}")
 
 
+FEW_TERMS = [
+    *((9, [1, 1, 1]), (9, [2, 1, 2]), (9, [4, 3, 2]), (40, [5, *[1] * 12]), (40, [6, 5, *[2] * 8])),
+    *((99, [2]), (99, [3, *[1] * 9]), (200, [4, 3, *[1] * 16]), (9, [9]), (200, [20])),
+]
+"""Rows, and the terms of those that have some: one lane a row, two; rows of more than lanes take; too many of them."""
+
+
+def elements_of_few_terms() -> None:
+    """Rows of one element that are summed without a sort."""
+    for contract in ("v1", "sequential", "dot_chunk=10,sum_lanes=8,sum_block=8"):
+        for seed, (rows, counts) in enumerate(FEW_TERMS * 2):
+            n = sum(counts)
+            index = (torch.arange(len(counts)) * 3 % rows).repeat_interleave(torch.tensor(counts))
+            index, given = index[torch.arange(n) * 7919 % n], uniform(99, rows, 1)
+            x = uniform(seed, n, 1) / 3 ** (1 + torch.arange(n) % 4)[:, None]  # sums of multiples are exact
+            special = x.clone()
+            special[::3, 0] = SPECIAL[torch.arange(0, n, 3) % len(SPECIAL)]
+            for values in (x, special, torch.full_like(x, -0.0), x.double() / 3):
+                for op, *args in (
+                    ("index_sum", values, index, rows, contract),
+                    ("add_index_sum", given.to(values), index, values, 1.0, contract),
+                    ("add_index_sum", given.to(values) * 0, index, values, -0.3, contract),
+                ):
+                    check(op, args, on("reference", op, *args), f"up to {max(counts)} terms in {rows} rows {contract}")
+
+
 def scans() -> None:
     """Rows behind one another in memory, several at once and those that are left, some of several blocks; columns."""
     for n in (1, 2, 63, 64, 65, 130, 1024, 1025, 2100):
