@@ -69,15 +69,15 @@ def install(
     *tools: str,
     backends: tuple[str, ...] = ("cpu",),
     torch: str = "-cconstraints.txt torch",
-    isas: str = "",
+    cpu: tuple[str, ...] = (f"REPDL_CPU_ISAS={isas_that_run()}",),
 ) -> None:
-    """Install what the packages need, the packages from this checkout (repdl-cpu: levels that run here), then tools."""
+    """Install what the packages need, the packages from this checkout (repdl-cpu as `cpu` tells CMake), then tools."""
     session.install("pip>=23.1")  # the one that Python 3.10 brings knows no build settings
     session.install(*torch.split(), "numpy", "tqdm")
     for backend in backends:
         # A build directory that stays makes a second build short.
         settings = [f"build-dir={ROOT / 'build' / f'{backend}-{session.name}'}", WERROR]
-        settings += [f"cmake.define.REPDL_CPU_ISAS={isas or isas_that_run()}"] if backend == "cpu" else []
+        settings += [f"cmake.define.{definition}" for definition in cpu] if backend == "cpu" else []
         session.install("--no-deps", *(f"--config-settings={setting}" for setting in settings), NATIVE[backend])
     session.install("--no-deps", *PURE)
     if tools:
@@ -151,8 +151,8 @@ def tests(session: nox.Session) -> None:
 
 @nox.session
 def quick(session: nox.Session) -> None:
-    """Whether RepDL works here, in minutes: the kernels for this processor alone, a case of each op, a program."""
-    install(session, isas="native")
+    """Whether RepDL works here, in minutes: this processor's kernels, not optimized, a case of each op, a program."""
+    install(session, cpu=("REPDL_CPU_ISAS=native", "REPDL_CPU_OPTIMIZE=OFF"))
     session.run("repdl", "check", "cpu", "--cases", "1")
     session.run("python", "tools/wheels.py", "--first")
 
