@@ -55,7 +55,7 @@ Kernel = tuple[str, str, Function, bool]
 _Known = dict[str, list[Kernel]]
 """The name of an op -> its kernels."""
 _found: defaultdict[tuple[str, str], _Known] = defaultdict(dict)
-"""For a device and what happens with uncovered ops: of torch's ops with its own kernels, which stay what they are."""
+"""For a device and what happens with uncovered ops: of ops that have the kernels they came with."""
 
 
 @dataclass(frozen=True)
@@ -72,23 +72,29 @@ class Keys:
         return cls(device, f"Autograd{device}", device)
 
 
-class Found:
-    """What was found out of torch's own ops, made before any of it is put into torch.
+@functools.cache
+def _lasting() -> frozenset[str]:
+    """The ops that no library of Python has defined, which might define others of their names."""
+    return frozenset(_C._dispatch_get_all_op_names()) - torch.library._defs
 
-    An op into which somebody has put a kernel by `torch.library`, which may be gone the next time, is looked at anew.
+
+class Found:
+    """What was found out of ops, made before any of it is put into torch.
+
+    An op into which somebody has put a kernel by `torch.library`, which may be gone the next time, is looked at anew;
+    one that a library of Python has defined, whenever it is asked for.
     """
 
     def __init__(self) -> None:
         others = (key.split("/") for key in torch.library._impls)
-        changed = ((namespace, name) for namespace, name, key, *_ in others if key not in UNREACHED)
-        self._changed = {f"aten::{name}" for namespace, name in changed if namespace == "aten"}
+        changed = {f"{namespace}::{name}" for namespace, name, key, *_ in others if key not in UNREACHED}
         self._here: defaultdict[tuple[str, str], _Known] = defaultdict(dict)
+        self._changed, self._same = _lasting() & changed, _lasting() - changed
 
     def of(self, device: str, on_uncovered: str) -> Callable[[str], _Known]:
         """Where it is kept, for the name of an op."""
-        torchs, here = _found[device, on_uncovered], self._here[device, on_uncovered]
-        changed = self._changed
-        return lambda name: here if name in changed else torchs
+        always, here = _found[device, on_uncovered], self._here[device, on_uncovered]
+        return lambda name: always if name in self._same else here if name in self._changed else {}
 
 
 def kernels(device: str, on_uncovered: str, names: Iterable[str], before: Found) -> Iterator[Kernel]:
@@ -103,8 +109,7 @@ def kernels(device: str, on_uncovered: str, names: Iterable[str], before: Found)
             found = [*of_op(name, Keys.of(device), refusals), *_of_layouts(name, device, refusals)]
             for _, _, function, _ in found:
                 _note_entered(function)
-            if name.startswith("aten::"):
-                known(name)[name] = found
+            known(name)[name] = found
         yield from found
 
 
