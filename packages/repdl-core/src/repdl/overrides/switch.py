@@ -120,17 +120,17 @@ class _Session:
                     if (name, key) not in self._places:
                         self._places.add((name, key))
                         namespace, _, rest = name.partition("::")
-                        # `Library.impl` does the same, and notes what nobody asks for, in half as much time again.
-                        self._library(namespace).m.impl(rest, key, kernel, with_keyset)
+                        self._library(namespace).impl(rest, key, kernel, with_keyset)
                         self._kernels.append(kernel_handle(name, key))
         forget_kernels()
         # Where a graph of torch.compile breaks, Dynamo looks at all that runs.
         set_dynamo_skip(ENTERED if self._holds else ())
 
-    def _library(self, namespace: str) -> Library:
+    def _library(self, namespace: str) -> Any:
+        """Torch's own of a namespace: Python's notes besides what is put where, which takes half as much time again."""
         if namespace not in self._libraries:
             self._libraries[namespace] = Library(namespace, "IMPL")
-        return self._libraries[namespace]
+        return self._libraries[namespace].m
 
     def _take_out(self) -> None:
         self._holds = False  # for a thread that has waited to say what came
