@@ -56,10 +56,12 @@ def compared_where_taken(op: str, args: list[Any], what: str) -> bool:
 
 POSITION = torch.tensor([7, 3, 5])
 BIAS = torch.where(uniform(8, 1, 1, 10, 12) > 0.5, -torch.inf, uniform(7, 1, 1, 10, 12))
+BY_KEY = (uniform(9, 1, 1, 12, 10) > -0.4).transpose(2, 3)
 OPTIONS: dict[str, tuple[Any, ...]] = {
     "causal": (None, None, None, torch.tensor(0.5), 0.0, True),
     "causal, dropout": (None, None, POSITION, torch.tensor(0.5), 0.5, True),
     "a mask": (None, uniform(9, 1, 1, 10, 12) > -0.4, None, torch.tensor(0.5), 0.0, False),
+    "a mask with strides": (None, BY_KEY, None, torch.tensor(0.5), 0.0, False),
     "a bias": (BIAS, None, None, torch.tensor(0.5), 0.0, False),
     "a bias, dropout": (BIAS, None, POSITION, torch.tensor(0.5), 0.5, False),
 }

@@ -40,7 +40,10 @@ class Mask {
     if (!given() || has_bias_) return;
     const auto* visible = tensor_.as<std::uint8_t>() + batch * step(0) + head * step(1) + row * step(2);
     const std::int64_t stride = step(3);
-    for (std::int64_t j = 0; j < keys; ++j) x[j] = visible[j * stride] ? x[j] : 0.0f;
+    if (stride == 1)
+      for (std::int64_t j = 0; j < keys; ++j) x[j] = visible[j] ? x[j] : 0.0f;
+    else
+      for (std::int64_t j = 0; j < keys; ++j) x[j] = visible[j * stride] ? x[j] : 0.0f;
   }
 
   static void scale(float* x, float factor, std::int64_t n) {

@@ -1,6 +1,9 @@
 // Weights of attention, a block of queries at a time (attention.md, steps 1 to 6).
 #pragma once
 
+#include <algorithm>
+#include <limits>
+
 #include "attention/mask.hpp"
 #include "attention/operands.hpp"
 #include "random/words.hpp"
@@ -51,7 +54,7 @@ struct Rows {
 };
 
 inline bool all_minus_infinity(const float* x, std::int64_t n) {
-  return row_max(x, n) == -std::numeric_limits<float>::infinity() && !has_nan(x, n);
+  return std::all_of(x, x + n, [](float score) { return score == -std::numeric_limits<float>::infinity(); });
 }
 
 // Scores (count, limit), as products, become weights; `limit` keys are at least what the rows see. A row with a NaN is
