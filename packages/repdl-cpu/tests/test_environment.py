@@ -99,6 +99,21 @@ def test_environment__rounding_mode(isa: str, direction: str, threads: int) -> N
         assert_recorded(actual, case, f"{case} rounding {direction} on {isa} with {threads} threads")
 
 
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_environment__elements_that_are_not_sorted(direction: str) -> None:
+    """The thread that calls sums them alone; the first eight rows, of nine terms, a second time."""
+    index = torch.arange(4096)
+    index[:64] %= 8
+    x, add = repdl.testing.uniform(1, 4096, 1).div(3), implementations(get_backend("cpu"))["index_sum"]
+    for rows in (4096, 40960):
+        calls = [(x, index, rows, "v1"), (x[:2000], index[:2000] // 2, rows, "v1")]
+        expected = [add(*args) for args in calls]
+        with rounding(direction):
+            actual = [add(*args) for args in calls]
+        for a, b in zip(actual, expected):
+            repdl.testing.assert_same_bits(a, b, f"{rows} rows rounding {direction}")
+
+
 FIRST_CALL = """
 import ctypes, ctypes.util, sys
 import torch, repdl

@@ -13,9 +13,10 @@
 #include <cstring>
 #include <limits>
 
+#include "base/environment.hpp"
+#include "base/images.hpp"
 #include "base/routes.hpp"
 #include "base/tuned.hpp"
-#include "base/images.hpp"
 #include "reduce/eight_rows.hpp"
 #include "reduce/few_terms.hpp"
 #include "reduce/lanes_of_rows.hpp"
@@ -150,14 +151,18 @@ bool sum_in_lanes(const T* x, const std::int64_t* index, std::int64_t n, std::in
   const auto each_row = [size, threads](const auto& share) { parallel_for(size, terms_a_thread, threads, share); };
   each_row([&](std::int64_t from, std::int64_t until) { rows.clear(from, until); });
   std::int64_t beyond = 0;
-  for (std::int64_t i = 0, end = 0; i < n; i = end) {
-    end = std::min(i + terms_a_look, n);
-    beyond += rows.add(x + i, index + i, end - i);
-    if (beyond > end / 4) return false;
-  }
+  bool too_many = false;
+  in_ieee_scope([&] {
+    for (std::int64_t i = 0, end = 0; i < n && !too_many; i = end) {
+      end = std::min(i + terms_a_look, n);
+      beyond += rows.add(x + i, index + i, end - i);
+      too_many = beyond > end / 4;
+    }
+  });
+  if (too_many) return false;
   each_row([&](std::int64_t from, std::int64_t until) { rows.fold(from, until); });
   if (beyond > 0) {
-    sum_again(rows, x, index, n, size, contract, out);
+    in_ieee_scope([&] { sum_again(rows, x, index, n, size, contract, out); });
     REPDL_ROUTE("index_sum: rows of more terms than their lanes take", Rows::lanes, sizeof(T));
   }
   REPDL_ROUTE("index_sum: lanes of rows", Rows::lanes, sizeof(T));

@@ -61,6 +61,8 @@ LINALG_BUGS = {
     "two_lanes_keep_a_nan": Bug("reduce/lanes_of_rows.hpp", {"canonical(rows[k].lane[0] + rows[k].lane[1])": "rows[k].lane[0] + rows[k].lane[1]"}, "index_sum", "test_routes.py -k rows_of_elements"),
     "one_lane_keeps_a_nan": Bug("reduce/lanes_of_rows.hpp", {"canonical(out[k] + x[i])": "out[k] + x[i]"}, "index_sum", "test_routes.py -k rows_of_elements"),
     "one_lane_forgets_its_terms": Bug("reduce/lanes_of_rows.hpp", {"before + (before <= most)": "(before + 1) % (most + 2)"}, "index_sum", "test_routes.py -k rows_of_elements"),
+    "lanes_in_the_callers_environment": Bug("reduce/index_sum.cpp", {"in_ieee_scope([&] {\n    for": "([&] {\n    for", "    }\n  });\n  if (too_many)": "    }\n  })();\n  if (too_many)"}, "index_sum", "test_environment.py -k not_sorted"),
+    "again_in_the_callers_environment": Bug("reduce/index_sum.cpp", {"in_ieee_scope([&] { sum_again(rows, x, index, n, size, contract, out); });": "sum_again(rows, x, index, n, size, contract, out);"}, "index_sum", "test_environment.py -k not_sorted"),
     "again_the_first_terms": Bug("reduce/index_sum.cpp", {"x[place.data()[terms.place(j)]]": "x[terms.place(j)]"}, "index_sum", "test_routes.py -k rows_of_elements"),
     "bag_sum_padding_counts": Bug("reduce/bag_sum.cpp", {"std::max<std::int64_t>(1, bag.count())": "std::max<std::int64_t>(1, end - first)"}, "index_sum", BAGS),
     "bag_sum_empty_mean": Bug("reduce/bag_sum.cpp", {"std::max<std::int64_t>(1, bag.count())": "bag.count()"}, "index_sum", BAGS),
