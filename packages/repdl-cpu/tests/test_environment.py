@@ -101,7 +101,7 @@ def test_environment__rounding_mode(isa: str, direction: str, threads: int) -> N
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_environment__elements_that_are_not_sorted(direction: str) -> None:
-    """The thread that calls sums them alone; the first eight rows, of nine terms, a second time."""
+    """The thread that calls sums them alone; the first rows, of more terms than lanes take, a second time."""
     index = torch.arange(4096)
     index[:64] %= 8
     x, add = repdl.testing.uniform(1, 4096, 1).div(3), implementations(get_backend("cpu"))["index_sum"]

@@ -18,32 +18,18 @@ class Mask {
   // x[j] = x[j] * factor, and that with the mask of a row, for j < keys.
   void apply(float* x, float factor, std::int64_t keys, std::int64_t batch, std::int64_t head, std::int64_t row) const {
     if (!given()) return scale(x, factor, keys);
-    const std::int64_t at = batch * step(0) + head * step(1) + row * step(2), stride = step(3);
-    if (has_bias_) {
-      const float* bias = tensor_.as<float>() + at;
-      if (stride == 1)
-        for (std::int64_t j = 0; j < keys; ++j) x[j] = x[j] * factor + bias[j];
-      else
-        for (std::int64_t j = 0; j < keys; ++j) x[j] = x[j] * factor + bias[j * stride];
-      return;
-    }
     constexpr float hidden = -std::numeric_limits<float>::infinity();
-    const auto* visible = tensor_.as<std::uint8_t>() + at;
-    if (stride == 1)
-      for (std::int64_t j = 0; j < keys; ++j) x[j] = visible[j] ? x[j] * factor : hidden;
+    if (has_bias_)
+      each<float>(keys, batch, head, row, [=](std::int64_t j, float bias) { x[j] = x[j] * factor + bias; });
     else
-      for (std::int64_t j = 0; j < keys; ++j) x[j] = visible[j * stride] ? x[j] * factor : hidden;
+      each<std::uint8_t>(keys, batch, head, row,
+                         [=](std::int64_t j, bool visible) { x[j] = visible ? x[j] * factor : hidden; });
   }
 
   // Gradients of what is not visible are +0.
   void hide(float* x, std::int64_t keys, std::int64_t batch, std::int64_t head, std::int64_t row) const {
     if (!given() || has_bias_) return;
-    const auto* visible = tensor_.as<std::uint8_t>() + batch * step(0) + head * step(1) + row * step(2);
-    const std::int64_t stride = step(3);
-    if (stride == 1)
-      for (std::int64_t j = 0; j < keys; ++j) x[j] = visible[j] ? x[j] : 0.0f;
-    else
-      for (std::int64_t j = 0; j < keys; ++j) x[j] = visible[j * stride] ? x[j] : 0.0f;
+    each<std::uint8_t>(keys, batch, head, row, [=](std::int64_t j, bool visible) { x[j] = visible ? x[j] : 0.0f; });
   }
 
   static void scale(float* x, float factor, std::int64_t n) {
@@ -51,6 +37,17 @@ class Mask {
   }
 
  private:
+  // body(j, element j) of a row, for j < keys.
+  template <class T, class Body>
+  void each(std::int64_t keys, std::int64_t batch, std::int64_t head, std::int64_t row, const Body& body) const {
+    const T* element = tensor_.as<T>() + batch * step(0) + head * step(1) + row * step(2);
+    const std::int64_t stride = step(3);
+    if (stride == 1)  // in vectors
+      for (std::int64_t j = 0; j < keys; ++j) body(j, element[j]);
+    else
+      for (std::int64_t j = 0; j < keys; ++j) body(j, element[j * stride]);
+  }
+
   std::int64_t step(int d) const { return tensor_.size[d] == 1 ? 0 : tensor_.stride[d]; }
 
   const Tensor& tensor_;

@@ -135,12 +135,8 @@ void sum_again(const Rows& rows, const T* x, const std::int64_t* index, std::int
   const SparseTerms terms(row.data(), count, size);
   const Scratch<T> sorted(count + max_lanes);
   for (std::int64_t j = 0; j < count; ++j) sorted.data()[j] = x[place.data()[terms.place(j)]];
-  T sums[rows_a_block];
-  for (std::int64_t block = 0, end = 0; block < terms.rows(); block = end) {
-    end = std::min(block + rows_a_block, terms.rows());
-    sum_elements(sorted.data(), terms, block, end, contract, sums);
-    for (std::int64_t r = block; r < end; ++r) out[terms.row(r)] = sums[r - block];
-  }
+  for (std::int64_t r = 0; r < terms.rows(); ++r)
+    out[terms.row(r)] = canonical(short_row(sorted.data() + terms.begin(r), terms.count(r), contract));
 }
 
 // False if too many terms meet, and a sort of all takes less time.
