@@ -39,13 +39,14 @@ def torchs_way(name: str, device: str) -> Function:
     reached = _C._dispatch_keyset_full_after(_C._dispatch_key_parse(key)) | place
     if not _C._dispatch_has_kernel_for_dispatch_key(name, _VIEWS):  # the dispatcher goes past it, torch's kernel not
         reached -= _C.DispatchKeySet(_C._dispatch_key_parse(_VIEWS))
+    return functools.partial(_with_keys, kernel, reached)
 
-    def call(*args: Any, **kwargs: Any) -> Any:
-        keys = (_C._dispatch_keys(tensor) for tensor in tensors_among((*args, *kwargs.values())))
-        keyset = functools.reduce(operator.or_, keys, _C._dispatch_tls_local_include_set())
-        return kernel.call((keyset - _C._dispatch_tls_local_exclude_set()) & reached, args, kwargs)
 
-    return call
+def _with_keys(kernel: TorchKernel, reached: Any, *args: Any, **kwargs: Any) -> Any:
+    """Call a kernel with those of the keys of the arguments that the dispatcher has reached."""
+    keys = (_C._dispatch_keys(tensor) for tensor in tensors_among((*args, *kwargs.values())))
+    keyset = functools.reduce(operator.or_, keys, _C._dispatch_tls_local_include_set())
+    return kernel.call((keyset - _C._dispatch_tls_local_exclude_set()) & reached, args, kwargs)
 
 
 @contextmanager

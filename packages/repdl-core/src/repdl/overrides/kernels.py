@@ -52,7 +52,7 @@ ENTERED: set[CodeType] = set()
 
 Kernel = tuple[str, str, Function, bool]
 """The name of an op, a key of the dispatcher, what is put there, and whether it asks for the keys of the call."""
-_Known = dict[str, list[Kernel]]
+_Known = dict[str, tuple[Kernel, ...]]
 """The name of an op -> its kernels."""
 _found: defaultdict[tuple[str, str], _Known] = defaultdict(dict)
 """For a device and what happens with uncovered ops: of ops that have the kernels they came with."""
@@ -106,7 +106,7 @@ def kernels(device: str, on_uncovered: str, names: Iterable[str], before: Found)
         if found is None:
             if is_apart(name):
                 continue
-            found = [*of_op(name, Keys.of(device), refusals), *_of_layouts(name, device, refusals)]
+            found = (*of_op(name, Keys.of(device), refusals), *_of_layouts(name, device, refusals))
             for _, _, function, _ in found:
                 _note_entered(function)
             known(name)[name] = found
@@ -146,12 +146,12 @@ def _of(name: str, keys: Keys, refusals: Refusals) -> Iterator[Kernel]:
         recorded: Function | None = None
         computed: Function | None = None
         if op_class in (OpClass.INTEGER, OpClass.ROUNDS, OpClass.MOVES, OpClass.EXACT):
-            recorded, computed = _below_autograd(op), TorchKernel(op, below)
+            recorded, computed = functools.partial(_below_autograd, op), TorchKernel(op, below)
         elif is_composed(name, device):
             recorded = computed = op.decompose
         shared = None if plain.startswith(_LISTS) or below == BELOW else dtensors.torchs_way(name, device)
         yield name, keys.above, _chosen(plain, override, recorded, shared), False
-        plainly = replace(override, function=_without_gradients(override.function))
+        plainly = replace(override, function=functools.partial(_without_gradients, override.function))
         yield name, below, _chosen(plain, plainly, computed), False
         if name in transforms.OPS and below == "CPU":
             yield name, transforms.KEY, transforms.wrap_scalars(overload(name)), True
@@ -321,62 +321,77 @@ def _chosen(name: str, override: Override, otherwise: Function | None, of_dtenso
 
     An override of integers has it too: its function may call the op itself.
     """
-    function, integers = override.function, override.integers
+    function = override.function
+    either = _Either(name, override, otherwise, of_dtensors)
     _note_entered(function)
-    of_complex = override.of_complex
+    _note_entered(either)
+    return guard(
+        "floating", function, either if override.integers or otherwise is None else guard("whole", otherwise, either)
+    )
 
-    def call(*args: Any, **kwargs: Any) -> Any:
-        if of_dtensors is not None and dtensors.is_among((*args, *kwargs.values())):
-            return of_dtensors(*args, **kwargs)
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Either:
+    """The function of an override, its function of complex numbers, or torch's own kernel: whatever the arguments are.
+
+    Thousands are made: each is one object, for the sake of the search for garbage at the end of a program.
+    """
+
+    name: str
+    override: Override
+    otherwise: Function | None
+    of_dtensors: Function | None
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self.of_dtensors is not None and dtensors.is_among((*args, *kwargs.values())):
+            return self.of_dtensors(*args, **kwargs)
+        override = self.override
         try:
-            if of_complex is not None and any(map(_is_complex, (*args, *kwargs.values()))):
-                return of_complex(*args, **kwargs)
-            return function(*args, **kwargs) if otherwise is None else either(*args, **kwargs)
+            if override.of_complex is not None and any(map(_is_complex, (*args, *kwargs.values()))):
+                return override.of_complex(*args, **kwargs)
+            return self._of_numbers(*args, **kwargs)
         except (ArgumentError, DTypeError) as error:  # as a TypeError it would be lost in an operator of Python
             raise UnsupportedError(str(error)) from error
         except TypeError as error:
-            message = _of_subclass(name, (*args, *kwargs.values()))
+            message = _of_subclass(self.name, (*args, *kwargs.values()))
             if message is None or not str(error).startswith("Multiple dispatch failed for"):
                 raise
             raise UnsupportedError(message) from error
 
-    def either(*args: Any, **kwargs: Any) -> Any:
+    def _of_numbers(self, *args: Any, **kwargs: Any) -> Any:
+        function, otherwise = self.override.function, self.otherwise
+        if otherwise is None:
+            return function(*args, **kwargs)
         fraction = any(map(_has_fraction, args)) or any(map(_has_fraction, kwargs.values()))
-        if not (fraction or integers) or name in _THREAD.computing:
-            assert otherwise is not None
+        if not (fraction or self.override.integers) or self.name in _THREAD.computing:
             return otherwise(*args, **kwargs)
-        _THREAD.computing.add(name)
+        _THREAD.computing.add(self.name)
         try:
             return function(*args, **kwargs)
         finally:
-            _THREAD.computing.discard(name)
-
-    _note_entered(call)
-    return guard("floating", function, call if integers or otherwise is None else guard("whole", otherwise, call))
+            _THREAD.computing.discard(self.name)
 
 
 def _note_entered(function: Function) -> None:
-    code = getattr(inspect.unwrap(function), "__code__", None)
+    """What of Python is entered where a function is called; a class has it for all its objects."""
+    function = inspect.unwrap(function)
+    while isinstance(function, functools.partial):
+        function = function.func
+    code = getattr(function, "__code__", None) or getattr(type(function).__call__, "__code__", None)
     if code is not None:
         ENTERED.add(code)
 
 
-def _without_gradients(function: Function) -> Function:
-    def call(*args: Any, **kwargs: Any) -> Any:
-        if not torch.is_grad_enabled():
-            return function(*args, **kwargs)
-        with torch.no_grad():
-            return function(*args, **kwargs)
-
-    return call
+def _without_gradients(function: Function, *args: Any, **kwargs: Any) -> Any:
+    if not torch.is_grad_enabled():
+        return function(*args, **kwargs)
+    with torch.no_grad():
+        return function(*args, **kwargs)
 
 
-def _below_autograd(op: Any) -> Function:
-    def call(*args: Any, **kwargs: Any) -> Any:
-        with _C._AutoDispatchBelowAutograd():
-            return op(*args, **kwargs)
-
-    return call
+def _below_autograd(op: Any, *args: Any, **kwargs: Any) -> Any:
+    with _C._AutoDispatchBelowAutograd():
+        return op(*args, **kwargs)
 
 
 __all__ = [

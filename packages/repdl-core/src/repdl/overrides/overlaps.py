@@ -5,6 +5,7 @@ number of threads and on the processor.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -34,26 +35,43 @@ def writes(name: str) -> bool:
 def guarded(name: str, kernel: Function, with_keyset: bool, refusals: Refusals) -> Function:
     """A kernel of an op that `writes`, for calls that write no memory which overlaps itself."""
     op = overload(name)
-    written = [a.alias_info is not None and a.alias_info.is_write for a in op._schema.arguments]
-    names = [a.name for a in op._schema.arguments]
+    places, names = zip(*_written(op))
+    checked = _Checked(op, kernel, with_keyset, refusals)
+    return guard_overlap(kernel, checked, [place + with_keyset for place in places], names)
 
-    def found(given: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[str]:
-        """What is wrong with each tensor that is written."""
-        for index, argument in enumerate(names):
-            value = given[index] if index < len(given) else kwargs.get(argument)
-            for tensor in (value if isinstance(value, (list, tuple)) else [value]) if written[index] else ():
-                if isinstance(tensor, torch.Tensor) and not _is_traced(tensor) and overlaps_itself(tensor):
-                    yield overlap(argument, tensor)
 
-    def call(*args: Any, **kwargs: Any) -> Any:
-        reason = next(found(args[1:] if with_keyset else args, kwargs), None)
+def _written(op: Any) -> Iterator[tuple[int, str]]:
+    """The places and names of the arguments that are written."""
+    for place, argument in enumerate(op._schema.arguments):
+        if argument.alias_info is not None and argument.alias_info.is_write:
+            yield place, argument.name
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Checked:
+    """A kernel that looks first whether it would write memory that overlaps itself."""
+
+    op: Any
+    kernel: Function
+    with_keyset: bool
+    refusals: Refusals
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        reason = next(self._found(args[1:] if self.with_keyset else args, kwargs), None)
         if reason is not None:
-            refusals.report(op, reason, "a .clone() of it")
-        return kernel(*args, **kwargs)
+            self.refusals.report(self.op, reason, "a .clone() of it")
+        return self.kernel(*args, **kwargs)
 
-    set_dynamo_skip([call.__code__])
-    places = [index for index, is_written in enumerate(written) if is_written]
-    return guard_overlap(kernel, call, [place + with_keyset for place in places], [names[place] for place in places])
+    def _found(self, given: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[str]:
+        """What is wrong with each tensor that is written."""
+        for place, name in _written(self.op):
+            value = given[place] if place < len(given) else kwargs.get(name)
+            for tensor in value if isinstance(value, (list, tuple)) else [value]:
+                if isinstance(tensor, torch.Tensor) and not _is_traced(tensor) and overlaps_itself(tensor):
+                    yield overlap(name, tensor)
+
+
+set_dynamo_skip([_Checked.__call__.__code__])
 
 
 def _is_traced(tensor: torch.Tensor) -> bool:

@@ -6,6 +6,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Set
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -72,14 +73,7 @@ class Refusals:
 
     def kernel(self, name: str, device: str, reason: str) -> Function:
         """In place of the kernel of an op that is refused."""
-        original = None if self._raises else TorchKernel(overload(name), device)
-
-        def call(keyset: Any, *args: Any, **kwargs: Any) -> Any:
-            self.report(overload(name), reason)
-            assert original is not None
-            return original.call(keyset, args, kwargs)
-
-        return call
+        return _Refused(self, name, reason, None if self._raises else TorchKernel(overload(name), device))
 
     def conditional(self, op: Any, original: TorchKernel) -> Function:
         """In place of the kernel of an op that is reproducible for some arguments only."""
@@ -99,6 +93,21 @@ class Refusals:
             return result
 
         return call
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Refused:
+    """The kernel of an op that is refused; torch's own if that is a warning."""
+
+    refusals: Refusals
+    name: str
+    reason: str
+    original: TorchKernel | None
+
+    def __call__(self, keyset: Any, *args: Any, **kwargs: Any) -> Any:
+        self.refusals.report(overload(self.name), self.reason)
+        assert self.original is not None
+        return self.original.call(keyset, args, kwargs)
 
 
 _MOST = 4096

@@ -9,13 +9,19 @@ from contextlib import contextmanager
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Thousands of objects are made here and stay: looking for garbage among them takes up to half of the time."""
+    """Thousands of objects are made here and stay: looking for garbage among them takes up to half of the time.
+
+    At the end they count as old ones, so the next search for young garbage does not look at them either.
+    """
     was = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         if was:
+            if gc.get_freeze_count() == 0:  # else what the program has frozen would be searched again
+                gc.freeze()
+                gc.unfreeze()
             gc.enable()
 
 
