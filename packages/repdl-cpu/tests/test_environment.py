@@ -16,7 +16,7 @@ import torch
 import repdl
 import repdl.testing
 import repdl_cpu
-from repdl.registry import OPS, implementations
+from repdl.registry import OPS, implementation, implementations
 from repdl.registry.backend import get_backend
 from repdl.testing import Case, cases, covers, golden, hex_digest, run
 from repdl.testing.environment import DIRECTIONS, can_flush, flush_denormal, rounding
@@ -62,7 +62,7 @@ def test_environment__flush_denormal(family: str) -> None:
                 args = case.make()  # made outside: flushing would change the arguments themselves
                 same = replace(case, make=lambda args=args: args)
                 with repdl_cpu.use_isa(isa), flush_denormal():
-                    actual = run(same, "v1", implementations(get_backend(backend))[case.op])
+                    actual = run(same, "v1", implementation(get_backend(backend), case.op))
                     kept = not subnormal_survives()
                 what = f"{case} on {backend}, {isa}, with flush-to-zero"
                 assert_recorded(actual, case, what)

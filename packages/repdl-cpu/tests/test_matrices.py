@@ -10,7 +10,7 @@ import torch
 
 import repdl
 import repdl_cpu
-from repdl.registry import OPS, implementations
+from repdl.registry import OPS, implementation
 from repdl.registry.backend import get_backend
 from repdl.testing import ODD_CONTRACTS, assert_same_bits, uniform
 
@@ -36,7 +36,7 @@ def same(op: str, *args: Any, threads: tuple[int, ...] = (1, 3)) -> None:
         with repdl_cpu.use_isa(isa):
             for count in threads:
                 repdl.set_num_threads(count)
-                found = implementations(get_backend("cpu"))[op](*args)
+                found = implementation(get_backend("cpu"), op)(*args)
                 shapes = [tuple(a.shape) for a in args if isinstance(a, torch.Tensor)]
                 assert_same_bits(found, expected, f"{op} of {shapes} {args[-1]} on {isa} with {count} threads")
 

@@ -16,7 +16,7 @@ import torch
 
 import repdl
 import repdl_cpu
-from repdl.registry import OPS, implementations
+from repdl.registry import OPS, implementation, implementations
 from repdl.registry.backend import get_backend
 from repdl.testing import assert_same_bits, uniform
 from repdl.testing.steps import step_arguments
@@ -39,7 +39,7 @@ def arguments(op: str, counts: list[int], dtype: torch.dtype) -> tuple[Any, ...]
 
 def stepped(backend: str, op: str, counts: list[int], dtype: torch.dtype) -> list[torch.Tensor]:
     given = arguments(op, counts, dtype)
-    implementations(get_backend(backend))[op](*given)
+    implementation(get_backend(backend), op)(*given)
     return [torch.cat(list(tensors)) for tensors in given if isinstance(tensors, list)]
 
 

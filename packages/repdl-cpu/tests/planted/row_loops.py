@@ -10,7 +10,7 @@ import torch
 
 import repdl
 import repdl_cpu
-from repdl.registry import implementations
+from repdl.registry import implementation
 from repdl.registry.backend import get_backend
 from repdl.testing import assert_same_bits, uniform
 
@@ -30,7 +30,7 @@ def running(isa: str, threads: int) -> Iterator[None]:
 
 
 def on(backend: str, op: str, *args: Any) -> Any:
-    return implementations(get_backend(backend))[op](*args)
+    return implementation(get_backend(backend), op)(*args)
 
 
 def check(op: str, args: Sequence[Any], expected: torch.Tensor, what: str) -> None:

@@ -25,7 +25,7 @@ from repdl.registry.autocast import FLOAT32, FLOAT32_ON_CPU, FLOAT32_ON_CUDA, LO
 from repdl.registry.composite import composite
 from repdl.registry.declaration import DECLARATIONS, CaseSpec, Declaration
 from repdl.registry.define import define
-from repdl.registry.implementations import implement, implementations, lookup, undefine
+from repdl.registry.implementations import implement, implementation, implementations, lookup, undefine
 from repdl.registry.op import OPS, IsSlope, Op, in_float64, outputs
 
 __all__ = [
@@ -50,6 +50,7 @@ __all__ = [
     "define",
     "functions",
     "implement",
+    "implementation",
     "implementations",
     "in_float64",
     "lookup",

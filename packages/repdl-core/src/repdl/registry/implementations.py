@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import torch
@@ -42,13 +42,24 @@ def implementations(backend: Backend) -> dict[str, Callable[..., Any]]:
     They take every dtype that the op takes: 16-bit storage is widened and rounded around
     them, as in a call of the op.
     """
-    found = {op: _any_dtype(backend, op, function) for op, function in BACKENDS.kernels(backend).items()}
-    composites = {
-        name: _on_backend(backend, op.formula)
-        for name, op in OPS.items()
-        if op.formula is not None and _is_computed(op, found.keys())
-    }
-    return {**composites, **found}
+    kernels = BACKENDS.kernels(backend)
+    composites = [name for name, op in OPS.items() if name not in kernels and _is_computed(op, kernels.keys())]
+    return {name: _implementation(backend, kernels, name) for name in (*composites, *kernels)}
+
+
+def implementation(backend: Backend, op: str) -> Callable[..., Any] | None:
+    """The one of `implementations` for an op, or None."""
+    kernels = BACKENDS.kernels(backend)
+    known = op in kernels or (op in OPS and _is_computed(OPS[op], kernels.keys()))
+    return _implementation(backend, kernels, op) if known else None
+
+
+def _implementation(backend: Backend, kernels: Mapping[str, Callable[..., Any]], op: str) -> Callable[..., Any]:
+    if op in kernels:
+        return _any_dtype(backend, op, kernels[op])
+    formula = OPS[op].formula
+    assert formula is not None
+    return _on_backend(backend, formula)
 
 
 def _is_computed(op: Op, kernels: Collection[str]) -> bool:

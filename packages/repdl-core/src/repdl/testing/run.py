@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from repdl.errors import BackendError
-from repdl.registry import OPS, implementations
+from repdl.registry import OPS, implementation
 from repdl.registry.backend import get_backend, has_kernel
 from repdl.registry.families import GoldenBits, families, family_of
 from repdl.testing.cases import Case
@@ -52,10 +52,10 @@ def run(case: Case, contract: str, implementation: Callable[..., Any], device: s
 def run_on(case: Case, contract: str, backend: str) -> Any:
     """The outputs of a case on a backend; raises BackendError if it lacks the op."""
     chosen = get_backend(backend)
-    implementation = implementations(chosen).get(case.op)
-    if implementation is None:
+    function = implementation(chosen, case.op)
+    if function is None:
         raise BackendError(f"{case.op}: not implemented by {backend}")
-    return run(case, contract, implementation, chosen.device)
+    return run(case, contract, function, chosen.device)
 
 
 def check_parity(case: Case, backend: str, contract: str = "v1", oracle: str = "reference") -> None:
