@@ -24,7 +24,7 @@ from repdl.registry.autograd import autograd_kernel, batching_rule, check_revers
 from repdl.registry.backend import BACKENDS
 from repdl.registry.named import Derivative, Gradients, by_name
 from repdl.registry.op import OPS, IsSlope, Op
-from repdl.registry.schema import declare, device_reader
+from repdl.registry.schema import declare, device_reader, register_fake
 from repdl.registry.storage import formula_of_16_bit, of_any_storage
 from repdl.tensors.overlap import check_apart
 
@@ -109,7 +109,7 @@ def define(
     kernel = _kernel(overload, storage, device_of, check, check_values, written)
     library.impl(name, skip_dynamo(kernel), "CompositeExplicitAutograd")
     fake_kernel = _fake_kernel(name, storage, device_of, check, fake)
-    torch.library.register_fake(f"{namespace}::{name}", fake_kernel, lib=library)
+    register_fake(library, f"{namespace}::{name}", fake_kernel)
     differentiable = True if backward is not None else None if written or constant else False
     if constant:
         setup_context, backward = _constant_context, _no_gradients(len(arguments))

@@ -53,7 +53,9 @@ def _parameters(function: Function) -> dict[str, bool] | None:
     """Parameter -> whether a call has to give it; None for a function of `*args`."""
     if type(function) is FunctionType and not vars(function):  # 400 times an import: faster than below
         code = function.__code__
-        if not (code.co_kwonlyargcount or code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS)):
+        if code.co_flags & inspect.CO_VARARGS:
+            return None
+        if not (code.co_kwonlyargcount or code.co_flags & inspect.CO_VARKEYWORDS):
             count = code.co_argcount
             required = count - len(function.__defaults__ or ())
             return {p: i < required for i, p in enumerate(code.co_varnames[:count])}

@@ -24,11 +24,13 @@ def with_sides(text: str, n: int) -> str:
     return text.format(n=n, option=_OPTIONS[n], kernel=", ".join(kernels) if n > 1 else "K", **words)
 
 
-def completed(function: Any, family: str, page: str, broadcasts: bool) -> str:
-    """The docstring with the errors that follow from the arguments, the contract and the source."""
+def completed(
+    function: Any, parameters: Mapping[str, inspect.Parameter], family: str, page: str, broadcasts: bool
+) -> str:
+    """The docstring with the errors that follow from the parameters, the contract and the source."""
     name, text = function.__name__, inspect.cleandoc(function.__doc__)
     written = text.partition("\nRaises:")[2]
-    types = {p.name: str(p.annotation) for p in inspect.signature(function).parameters.values()}
+    types = {name: str(p.annotation) for name, p in parameters.items()}
     errors = "".join(f"\n    {error}" for error in _errors(types, written, broadcasts))
     if errors and not written:
         text += "\n\nRaises:"

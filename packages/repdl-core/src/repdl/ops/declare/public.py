@@ -54,8 +54,9 @@ def public(
     def declare(function: F) -> F:
         text = doc or function.__doc__ or ""
         function.__doc__ = with_sides(text, sides) if sides else text
-        function.__doc__ = completed(function, family, page, broadcasts)
-        checked = _checked(function)
+        parameters = inspect.signature(function).parameters
+        function.__doc__ = completed(function, parameters, family, page, broadcasts)
+        checked = _checked(function, parameters)
         if uncached:
             checked.uncached = uncached  # type: ignore[attr-defined]
             return checked
@@ -117,9 +118,8 @@ _CHECKS: dict[str, Callable[..., None]] = {
 }
 
 
-def _checked(function: F) -> F:
-    """The function after the checks that follow from its arguments, under the contract that holds."""
-    parameters = inspect.signature(function).parameters
+def _checked(function: F, parameters: Mapping[str, inspect.Parameter]) -> F:
+    """The function after the checks that follow from its parameters, under the contract that holds."""
     types = {name: str(p.annotation).replace("torch.", "") for name, p in parameters.items()}
     found = {name: _CHECKS[annotation] for name, annotation in types.items() if annotation in _CHECKS}
     if "size_average" in parameters:
