@@ -115,8 +115,8 @@ def test_enable__torchs_have_the_same_bits(name):
         _changed(theirs)
     ours = repdl.from_torch_module(theirs)
     found = []
-    for model in (ours, theirs):
-        with repdl.enabled():
+    with repdl.enabled():
+        for model in (ours, theirs):
             output = model(x)
             found.append([output, *torch.autograd.grad(output.square().sum(), list(model.parameters()))])
     for a, b in zip(*found, strict=True):

@@ -147,11 +147,13 @@ def test_rerun__repdl_gives_an_enabled_run_again(tmp_path: Path) -> None:
         recorded(tmp_path / "a", steps=range(1), values=True)
     ops = [entry for entry in read(tmp_path / "a").entries if entry.kind == "op" and entry.name.startswith("repdl.")]
     assert {"repdl.layer_norm.default", "repdl.mm.default"} & {op.name for op in ops}
+    computed = 0
     for op in ops:
         _, results = rerun(tmp_path / "a", op.number)
         assert [result.by for result in results] == ["the record", "RepDL"]
         assert results[1].error or results[1].digests == results[0].digests, op
-    assert sum(not rerun(tmp_path / "a", op.number)[1][1].error for op in ops) > len(ops) // 2
+        computed += not results[1].error
+    assert computed > len(ops) // 2
 
 
 def test_rerun__what_it_can_not(kept, tmp_path: Path) -> None:
