@@ -16,7 +16,7 @@ __version__ = "0.1.0"
 
 from repdl.settings.garbage import uncollected as _uncollected
 
-with _uncollected():
+with _uncollected(once=True):
     from repdl import ops, random, utils
     from repdl.audit import audit
     from repdl.contract import Contract, get_contract, set_contract, use_contract

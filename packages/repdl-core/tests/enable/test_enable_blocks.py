@@ -6,6 +6,7 @@ import gc
 import subprocess
 import sys
 import threading
+import weakref
 
 import pytest
 import torch
@@ -15,6 +16,7 @@ import repdl
 from repdl import ops
 from repdl.errors import ArgumentError, ContractError, UnsupportedError
 from repdl.overrides import kernels, switch
+from repdl.settings.garbage import uncollected
 
 
 def test_enable__nothing_is_left_behind() -> None:
@@ -49,6 +51,32 @@ def test_enable__garbage_is_collected_as_before(monkeypatch: pytest.MonkeyPatch,
         assert gc.isenabled() is collects
     finally:
         (gc.enable if was else gc.disable)()
+
+
+def test_enable__garbage_of_a_loop_of_blocks_is_found() -> None:
+    """By Python itself: what is young where a block begins is not taken for old, block after block."""
+
+    class Cycle:
+        def __init__(self) -> None:
+            self.itself = self
+
+    alive = weakref.WeakSet[Cycle]()
+    gc.unfreeze()  # what conftest.py has frozen
+    try:
+        for _ in range(10):
+            with repdl.enabled():
+                alive.add(Cycle())
+        assert len(alive) < 10
+    finally:
+        gc.freeze()
+
+
+def test_garbage__what_a_program_has_frozen_stays_so() -> None:
+    gc.freeze()
+    before = gc.get_freeze_count()
+    with uncollected(once=True):
+        pass
+    assert gc.get_freeze_count() >= before > 0
 
 
 def test_enable__a_block_that_cannot_begin_leaves_the_outer_one() -> None:

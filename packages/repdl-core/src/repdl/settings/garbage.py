@@ -8,10 +8,12 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def uncollected() -> Iterator[None]:
+def uncollected(once: bool = False) -> Iterator[None]:
     """Thousands of objects are made here and stay: looking for garbage among them takes up to half of the time.
 
-    At the end they count as old ones, so the next search for young garbage does not look at them either.
+    Args:
+        once: this happens once in a process, so at the end all objects count as old ones, and the next search for
+            young garbage does not look at them either. Again and again it would hide garbage from every search.
     """
     was = gc.isenabled()
     gc.disable()
@@ -19,7 +21,7 @@ def uncollected() -> Iterator[None]:
         yield
     finally:
         if was:
-            if gc.get_freeze_count() == 0:  # else what the program has frozen would be searched again
+            if once and gc.get_freeze_count() == 0:  # else what the program has frozen would be searched again
                 gc.freeze()
                 gc.unfreeze()
             gc.enable()
