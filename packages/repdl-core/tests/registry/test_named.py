@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from repdl import ops, registry
-from repdl.registry import schema
+from repdl.registry import autograd, derivative, schema
 from repdl.registry.named import by_name
 
 NAMES = ("input", "weight", "dim")
@@ -104,3 +104,18 @@ def test_derivative__of_several_at_once_and_by_the_name_of_an_op() -> None:
         x = torch.tensor([2.0], requires_grad=True)
         op(x, torch.tensor([3.0]), 1.0)[0].backward()
         assert x.grad is not None and x.grad.tolist() == [3.0]
+
+
+def test_derivative__of_one_function_nobody_asks_which_are_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of large tensors: to ask takes 20 microseconds for each leaf that `torch.autograd.grad` is given."""
+    asked: list[Any] = []
+    for module in (autograd, derivative):
+        monkeypatch.setattr(module, "is_executed", lambda node: bool(asked.append(node)) or True)
+    x, other = (torch.arange(2.0**16).reshape(256, 256).requires_grad_() for _ in range(2))
+    weight = torch.ones(256, requires_grad=True)
+    for _ in range(4):  # the first call, one that is recorded, and two that are repeated
+        found = torch.autograd.grad(ops.layer_norm(x, (256,), weight).square().sum(), [x, weight])
+        alone = torch.autograd.grad(ops.layer_norm(x, (256,), weight).square().sum(), [weight])
+        assert torch.equal(found[1], alone[0]) and not asked
+    torch.autograd.grad(ops.mm(x, other).sum(), [x])
+    assert asked

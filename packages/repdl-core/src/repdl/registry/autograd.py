@@ -70,11 +70,16 @@ def check_reverse_mode(name: str, is_transform: bool = False) -> None:
     )
 
 
-def autograd_kernel(overload: Any, kernel: Function, setup_context: Function | None, backward: Function) -> Function:
+def autograd_kernel(
+    overload: Any, kernel: Function, setup_context: Function | None, backward: Function, is_whole: bool
+) -> Function:
     """The kernel of an op at the dispatcher's Autograd key.
 
     With nothing in between (no mode, no tracing, no transform) it goes straight to `kernel`:
     a second way through the dispatcher costs more than all checks.
+
+    Args:
+        is_whole: `backward` computes all gradients at once, so nobody asks which of them are wanted.
     """
     name, schema = overload._opname, overload._schema
     types = [str(value.type) for value in (*schema.arguments, *schema.returns)]
@@ -103,7 +108,7 @@ def autograd_kernel(overload: Any, kernel: Function, setup_context: Function | N
 
     def gradients(ctx: Any, *grads: Any) -> Any:
         needs = ctx.needs_input_grad
-        ctx.needs_input_grad = (needs if lists else _executed(ctx))[:-1]  # what the schema has
+        ctx.needs_input_grad = (needs if lists or is_whole else _executed(ctx))[:-1]  # what the schema has
         try:
             if ctx.backend == (BACKENDS.scope() if GENERATION.has_scopes else ""):
                 result = backward(ctx, *grads)
@@ -132,7 +137,7 @@ def autograd_kernel(overload: Any, kernel: Function, setup_context: Function | N
                 if THREAD.trace is not None:
                     tensors = [a for a in args if isinstance(a, torch.Tensor)]
                     try:
-                        shared = SharedDerivative(args, tensors, output, setup_context, backward)
+                        shared = SharedDerivative(args, tensors, output, setup_context, backward, is_whole)
                     except UnusualError:
                         do_not_cache()
                     else:

@@ -116,7 +116,8 @@ def define(
     elif differentiable is False:
         setup_context, backward = _no_context, _raising_backward(name)
     if backward is not None:
-        autograd = autograd_kernel(overload, kernel, setup_context, autocasts.without(backward))
+        is_whole = gradients is not None and len(gradients) == 1
+        autograd = autograd_kernel(overload, kernel, setup_context, autocasts.without(backward), is_whole)
         library.impl(name, autograd, "Autograd", with_keyset=True)
         if not written:
             torch.library.register_vmap(overload, batching_rule(overload), lib=library)

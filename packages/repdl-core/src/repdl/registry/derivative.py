@@ -53,6 +53,7 @@ class SharedDerivative:
         output: Any,
         setup_context: Function | None,
         backward: Function,
+        is_whole: bool,
     ) -> None:
         needs = tuple(isinstance(a, torch.Tensor) and a.requires_grad for a in args)
         context = _Context(needs)
@@ -73,7 +74,7 @@ class SharedDerivative:
         self._known, self._backward, self._outputs = known, backward, len(outputs)
         self._wanted = [i for i, a in enumerate(args) if isinstance(a, torch.Tensor)]
         self._of_op, self._inputs = [t.shape for t in (*tensors, *outputs)], len(tensors)
-        self._chooses = sum(needs) > 1 and sum(t.numel() for t in tensors) >= _LARGE
+        self._chooses = not is_whole and sum(needs) > 1 and sum(t.numel() for t in tensors) >= _LARGE
         self._see(self._of_op)
 
     def reshape(self, given: Sequence[torch.Tensor]) -> bool:
