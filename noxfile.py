@@ -152,7 +152,7 @@ def tests(session: nox.Session) -> None:
 @nox.session
 def quick(session: nox.Session) -> None:
     """Whether RepDL works here, in minutes: this processor's kernels, not optimized, a case of each op, a program."""
-    install(session, cpu=("REPDL_CPU_OPTIMIZE=OFF",))
+    install(session, cpu=("REPDL_CPU_ISAS=native", "REPDL_CPU_OPTIMIZE=OFF"))
     session.run("repdl", "check", "cpu", "--cases", "1")
     session.run("python", "tools/wheels.py", "--first")
 

@@ -1,7 +1,7 @@
 # The ISA levels to build, of the processor that the compiler makes code for: not the host's, which
 # differs in a cross build or with -arch. REPDL_CPU_ISAS is a list of levels, where native stands for
-# the best one of the processor that builds, or `all`. Unless told otherwise, a build is for
-# processors that have this one's level; a cross build has all.
+# the best one of the processor that builds, or `all`. Unless told otherwise, a build is for this
+# processor, with the baseline for the others; a cross build has all.
 include(CheckCXXSourceCompiles)
 
 set(REPDL_CPU_SOURCES "${CMAKE_CURRENT_LIST_DIR}/..")
@@ -37,7 +37,7 @@ function(repdl_isas result)
   if(CMAKE_CROSSCOMPILING)
     set(wanted all)
   else()
-    set(wanted native)
+    set(wanted baseline native)
   endif()
   set(REPDL_CPU_ISAS "${wanted}" CACHE STRING "The ISA levels to build, of ${isas}, native (this processor's best), or all")
   set(wanted ${REPDL_CPU_ISAS})

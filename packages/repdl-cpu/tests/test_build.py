@@ -31,8 +31,9 @@ def configure(folder: Path, code: str, *options: str) -> str:
 ISAS = f'include("{PACKAGE}/cmake/isas.cmake")\nrepdl_isas(isas)\nmessage(STATUS "levels: ${{isas}}.")'
 
 
-def test_build__the_best_isa_of_this_processor_unless_told_otherwise(tmp_path: Path) -> None:
-    assert f"levels: {_machine.supported_isas()[0]}." in configure(tmp_path, ISAS)
+def test_build__isas_of_this_processor_and_the_baseline(tmp_path: Path) -> None:
+    best = _machine.supported_isas()[0]
+    assert f"levels: {'baseline' if best == 'baseline' else f'baseline;{best}'}." in configure(tmp_path, ISAS)
 
 
 def test_build__all_isas(tmp_path: Path) -> None:
