@@ -118,7 +118,8 @@ def lint(session: nox.Session) -> None:
     everything.write_text("".join(f'#include "{path}"\n' for path in kernels))
     includes = [f"-I{folder}" for folder in (native, native.parent / "contract/include")]
     session.run("clang-tidy", "--quiet", f"--config-file={ROOT}/.clang-tidy", everything, "--", "-std=c++17", *includes)
-    if platform.machine() == "x86_64" and isas_that_run() != "all":  # the other sessions compile all of these
+    # Elsewhere other sessions compile AVX-512, with warnings as errors; on a forge they have machines of their own.
+    if platform.machine() == "x86_64" and (isas_that_run() != "all" or "GITHUB_ACTIONS" in os.environ):
         flags = ("-fsyntax-only", "-std=c++17", "-march=x86-64-v4", "-Wall", "-Wextra", "-Werror")
         session.run("c++", *flags, *includes, everything, external=True)
 

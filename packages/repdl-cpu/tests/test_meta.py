@@ -198,7 +198,7 @@ def differs_before(change: Change, case: Case) -> bool:
 
 
 def differs_after(change: Change, case: Case) -> bool:
-    """Whether they fail where outputs are changed: the kernels', which are the reference's, and sooner there."""
+    """Whether they fail where outputs are changed: the kernels', which equal the reference's and take less time."""
     found = run_on(case, "v1", "cpu")
     return are_others(outputs(found, change), found)
 

@@ -42,7 +42,7 @@ def torchs_way(name: str, device: str) -> Function:
     return functools.partial(_with_keys, kernel, reached)
 
 
-def _with_keys(kernel: TorchKernel, reached: Any, *args: Any, **kwargs: Any) -> Any:
+def _with_keys(kernel: TorchKernel, reached: Any, /, *args: Any, **kwargs: Any) -> Any:
     """Call a kernel with those of the keys of the arguments that the dispatcher has reached."""
     keys = (_C._dispatch_keys(tensor) for tensor in tensors_among((*args, *kwargs.values())))
     keyset = functools.reduce(operator.or_, keys, _C._dispatch_tls_local_include_set())

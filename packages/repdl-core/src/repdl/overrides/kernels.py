@@ -332,9 +332,9 @@ def _chosen(name: str, override: Override, otherwise: Function | None, of_dtenso
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Either:
-    """The function of an override, its function of complex numbers, or torch's own kernel: whatever the arguments are.
+    """The function of an override, its function of complex numbers, or torch's own kernel, as the arguments need.
 
-    Thousands are made: each is one object, for the sake of the search for garbage at the end of a program.
+    Thousands are made. Each is one object, so that the search for garbage at the end of a program has less to look at.
     """
 
     name: str
@@ -342,7 +342,7 @@ class _Either:
     otherwise: Function | None
     of_dtensors: Function | None
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         if self.of_dtensors is not None and dtensors.is_among((*args, *kwargs.values())):
             return self.of_dtensors(*args, **kwargs)
         override = self.override
@@ -358,7 +358,7 @@ class _Either:
                 raise
             raise UnsupportedError(message) from error
 
-    def _of_numbers(self, *args: Any, **kwargs: Any) -> Any:
+    def _of_numbers(self, /, *args: Any, **kwargs: Any) -> Any:
         function, otherwise = self.override.function, self.otherwise
         if otherwise is None:
             return function(*args, **kwargs)
@@ -373,23 +373,22 @@ class _Either:
 
 
 def _note_entered(function: Function) -> None:
-    """What of Python is entered where a function is called; a class has it for all its objects."""
-    function = inspect.unwrap(function)
-    while isinstance(function, functools.partial):
+    """Note the code that is entered where a function is called; the objects of a class share it."""
+    while isinstance(function := inspect.unwrap(function), functools.partial):
         function = function.func
     code = getattr(function, "__code__", None) or getattr(type(function).__call__, "__code__", None)
     if code is not None:
         ENTERED.add(code)
 
 
-def _without_gradients(function: Function, *args: Any, **kwargs: Any) -> Any:
+def _without_gradients(function: Function, /, *args: Any, **kwargs: Any) -> Any:
     if not torch.is_grad_enabled():
         return function(*args, **kwargs)
     with torch.no_grad():
         return function(*args, **kwargs)
 
 
-def _below_autograd(op: Any, *args: Any, **kwargs: Any) -> Any:
+def _below_autograd(op: Any, /, *args: Any, **kwargs: Any) -> Any:
     with _C._AutoDispatchBelowAutograd():
         return op(*args, **kwargs)
 

@@ -35,16 +35,9 @@ def writes(name: str) -> bool:
 def guarded(name: str, kernel: Function, with_keyset: bool, refusals: Refusals) -> Function:
     """A kernel of an op that `writes`, for calls that write no memory which overlaps itself."""
     op = overload(name)
-    places, names = zip(*_written(op))
-    checked = _Checked(op, kernel, with_keyset, refusals)
-    return guard_overlap(kernel, checked, [place + with_keyset for place in places], names)
-
-
-def _written(op: Any) -> Iterator[tuple[int, str]]:
-    """The places and names of the arguments that are written."""
-    for place, argument in enumerate(op._schema.arguments):
-        if argument.alias_info is not None and argument.alias_info.is_write:
-            yield place, argument.name
+    written = tuple((i, a.name) for i, a in enumerate(op._schema.arguments) if a.alias_info and a.alias_info.is_write)
+    checked = _Checked(op, kernel, with_keyset, refusals, written)
+    return guard_overlap(kernel, checked, [place + with_keyset for place, _ in written], [name for _, name in written])
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -55,8 +48,10 @@ class _Checked:
     kernel: Function
     with_keyset: bool
     refusals: Refusals
+    written: tuple[tuple[int, str], ...]
+    """The places and names of the arguments that are written."""
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         reason = next(self._found(args[1:] if self.with_keyset else args, kwargs), None)
         if reason is not None:
             self.refusals.report(self.op, reason, "a .clone() of it")
@@ -64,7 +59,7 @@ class _Checked:
 
     def _found(self, given: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[str]:
         """What is wrong with each tensor that is written."""
-        for place, name in _written(self.op):
+        for place, name in self.written:
             value = given[place] if place < len(given) else kwargs.get(name)
             for tensor in value if isinstance(value, (list, tuple)) else [value]:
                 if isinstance(tensor, torch.Tensor) and not _is_traced(tensor) and overlaps_itself(tensor):

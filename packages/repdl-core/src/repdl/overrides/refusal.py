@@ -104,7 +104,7 @@ class _Refused:
     reason: str
     original: TorchKernel | None
 
-    def __call__(self, keyset: Any, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, keyset: Any, /, *args: Any, **kwargs: Any) -> Any:
         self.refusals.report(overload(self.name), self.reason)
         assert self.original is not None
         return self.original.call(keyset, args, kwargs)

@@ -79,7 +79,7 @@ def autograd_kernel(
     a second way through the dispatcher costs more than all checks.
 
     Args:
-        is_whole: `backward` computes all gradients at once, so nobody asks which of them are wanted.
+        is_whole: `backward` has one function for all gradients that there are, so nobody asks which are wanted.
     """
     name, schema = overload._opname, overload._schema
     types = [str(value.type) for value in (*schema.arguments, *schema.returns)]
