@@ -104,7 +104,7 @@ def test_environment__elements_that_are_not_sorted(direction: str) -> None:
     """The thread that calls sums them alone; the first rows, of more terms than lanes take, a second time."""
     index = torch.arange(4096)
     index[:64] %= 8
-    x, add = repdl.testing.uniform(1, 4096, 1).div(3), implementations(get_backend("cpu"))["index_sum"]
+    x, add = repdl.testing.uniform(1, 4096, 1).div(3), implementation(get_backend("cpu"), "index_sum")
     for rows in (4096, 40960):
         calls = [(x, index, rows, "v1"), (x[:2000], index[:2000] // 2, rows, "v1")]
         expected = [add(*args) for args in calls]

@@ -131,7 +131,7 @@ def test_threads__are_torchs() -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_threads__sums_of_few_outputs(dtype: torch.dtype) -> None:
     """Threads share the blocks of one output; of an input with gaps they gather them."""
-    reference, ours = (implementations(get_backend(name))["sum"] for name in ("reference", "cpu"))
+    reference, ours = (implementation(get_backend(name), "sum") for name in ("reference", "cpu"))
     wide = uniform(1, 2, 300, 500).to(dtype)
     every = [0, 1, 2]
     for x, dim in ((wide, [1, 2]), (wide[:, ::2, ::2], every), (wide.transpose(0, 2), every), (wide[:, :, 1:], [1, 2])):
