@@ -325,9 +325,8 @@ def _chosen(name: str, override: Override, otherwise: Function | None, of_dtenso
     either = _Either(name, override, otherwise, of_dtensors)
     _note_entered(function)
     _note_entered(either)
-    return guard(
-        "floating", function, either if override.integers or otherwise is None else guard("whole", otherwise, either)
-    )
+    whole = either if override.integers or otherwise is None else guard("whole", otherwise, either)
+    return guard("floating", function, whole)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -127,7 +127,7 @@ class _Session:
         set_dynamo_skip(ENTERED if self._holds else ())
 
     def _library(self, namespace: str) -> Any:
-        """The library as C++ has it; Python's `impl` notes what is put where, half as long again."""
+        """The library as C++ has it: Python's `impl` takes half as long again, to note what is put where."""
         if namespace not in self._libraries:
             self._libraries[namespace] = Library(namespace, "IMPL")
         return self._libraries[namespace].m
