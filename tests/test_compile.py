@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
 
+import processes
 import pytest
 import torch
 
@@ -213,5 +214,5 @@ print(add(torch.ones(2)).tolist(), add(torch.zeros(2)).tolist())
 
 def test_compile__a_second_call_of_a_function_that_was_compiled_first() -> None:
     """Nothing of RepDL has run before, so what it keeps for the thread is made while Dynamo looks."""
-    done = subprocess.run([sys.executable, "-c", SECOND_CALL], capture_output=True, text=True, check=False)
+    done = processes.python("-c", SECOND_CALL)
     assert done.stdout == "[3.0, 3.0] [2.0, 2.0]\n", done.stderr

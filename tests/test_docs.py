@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import processes
 import pytest
 import torch
 from torch import nn
@@ -74,7 +75,7 @@ def test_docs__first_snippets_print_what_they_say(code: str) -> None:
 def test_docs__snippet_of_random_numbers_prints_what_it_says(level: str) -> None:
     (code,) = [block for block in blocks(README) if "seed_everything" in block]
     environment = {**os.environ, "ATEN_CPU_CAPABILITY": level}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    done = processes.python("-c", code, environment=environment)
     assert done.stdout.strip() == printed(code), done.stderr
 
 
@@ -89,7 +90,7 @@ def test_docs__first_snippets_do_not_depend_on_torchs_numbers(seed: int, code: s
 @pytest.mark.parametrize("code", FIRST)
 def test_docs__first_snippets_on_a_processor_that_torch_takes_for_another(code: str) -> None:
     environment = {**os.environ, "ATEN_CPU_CAPABILITY": "default", "REPDL_CPU_ISA": "baseline"}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    done = processes.python("-c", code, environment=environment)
     assert done.stdout.strip() == printed(code), done.stderr
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
+import processes
 import pytest
 
 pytest.importorskip("sklearn", reason="installed by `nox -s tests`")
@@ -26,8 +25,7 @@ def test_gallery__settings_of_repdl_are_one_curve_and_those_of_torch_are_not() -
 
 def test_gallery__losses_are_those_of_the_example(tmp_path: Path) -> None:
     path = tmp_path / "losses.json"
-    command = [sys.executable, str(ROOT / "examples/loss_curves.py"), "--json", str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = processes.python(ROOT / "examples/loss_curves.py", "--json", path)
     assert done.returncode == 0, done.stderr
     assert done.stdout == (GALLERY / "loss_curves.txt").read_text()
     (run,) = {json.dumps([run["losses"], run["digest"]]) for run in RUNS if run["by"] == "repdl.enable()"}

@@ -9,13 +9,12 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import subprocess
-import sys
 from itertools import product
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import processes
 import pytest
 import torch
 
@@ -54,8 +53,7 @@ def example() -> ModuleType:
 def run(tmp_path: Path, *args: str, **env: str) -> tuple[dict[str, Any], str]:
     """The report and the output of one run of the script, which must succeed."""
     report = tmp_path / "report.json"
-    command = [sys.executable, str(SCRIPT), "--json", str(report), *args]
-    done = subprocess.run(command, env={**os.environ, **env}, capture_output=True, text=True, check=False)
+    done = processes.python(SCRIPT, "--json", report, *args, environment={**os.environ, **env})
     assert done.returncode == 0, done.stdout + done.stderr
     return json.loads(report.read_text()), done.stdout
 
@@ -136,13 +134,10 @@ def test_digits__what_torch_uses_of_the_processor(tmp_path: Path) -> None:
     """One initial state, ten steps, under each of torch's own levels of instructions."""
     state = tmp_path / "state.pt"
     torch.save(example().lenet().state_dict(), state)
-    command = [sys.executable, "-c", FROM_STATE, str(SCRIPT.parent), str(state)]
-    digests = {
-        subprocess.run(
-            command, env={**os.environ, "ATEN_CPU_CAPABILITY": level}, capture_output=True, text=True, check=True
-        ).stdout
-        for level in ("default", "avx2", "avx512")
-    }
+    levels = [{**os.environ, "ATEN_CPU_CAPABILITY": level} for level in ("default", "avx2", "avx512")]
+    runs = [processes.python("-c", FROM_STATE, SCRIPT.parent, state, environment=level) for level in levels]
+    assert not any(done.returncode for done in runs), runs
+    digests = {done.stdout for done in runs}
     assert len(digests) == 1
 
 
@@ -169,26 +164,25 @@ def test_digits__cuda_emulated(tmp_path: Path, contract: str) -> None:
 def test_digits__initial_state_of_a_file(tmp_path: Path, saved: bool) -> None:
     """A run begins with it, whatever torch would initialise; a run with other bits so far fails."""
     start = tmp_path / "start.pt"
-    subprocess.run([sys.executable, str(SCRIPT), "--save-start", str(start)], check=True, capture_output=True)
+    assert processes.python(SCRIPT, "--save-start", start).returncode == 0
     if not saved:  # the batches of another seed
         torch.save(torch.load(start) | {"generator": torch.Generator().manual_seed(7).get_state()}, start)
-    command = [sys.executable, str(SCRIPT), "--steps", "2", "--start", str(start)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = processes.python(SCRIPT, "--steps", "2", "--start", start)
     says = "So far all hashes equal those recorded" if saved else "Differs from the recorded run in: step 1, step 2."
     assert done.returncode == (0 if saved else 1) and says in done.stdout, done.stdout + done.stderr
 
 
 def test_digits__backend_that_cannot_be_used() -> None:
-    command = [sys.executable, str(SCRIPT), "--backend", "abacus"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = processes.python(SCRIPT, "--backend", "abacus")
     assert done.returncode == 2 and "backend 'abacus' is not installed" in done.stderr
 
 
 def test_digits__other_bits_are_reported(tmp_path: Path) -> None:
     """A run whose order is another one must not pass for the recorded one."""
     report = tmp_path / "report.json"
-    args = ["--contract", "dot_chunk=7,sum_lanes=64,sum_block=1024", "--steps", "10", "--json", str(report)]
-    subprocess.run([sys.executable, str(SCRIPT), *args], check=True, capture_output=True)
+    args = ["--contract", "dot_chunk=7,sum_lanes=64,sum_block=1024", "--steps", "10", "--json", report]
+    done = processes.python(SCRIPT, *args)
+    assert done.returncode == 0, done.stderr
     steps = json.loads(report.read_text())["after_steps"]
     assert steps["1"] != RECORDED["digits"]["v1"]["after_steps"]["1"]
 
@@ -200,7 +194,7 @@ def of_repdl(printed: str) -> list[str]:
 
 def test_reproducible_ops() -> None:
     script = ROOT / "examples" / "reproducible_ops.py"
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True)
+    done = processes.python(script)
     lines = of_repdl(done.stdout)
     assert len(lines) == 6 and not any("False" in line for line in lines)
     assert torch.cuda.is_available() or lines == of_repdl((GALLERY / "reproducible_ops.txt").read_text())

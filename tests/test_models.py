@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from itertools import product
 from pathlib import Path
 
+import processes
 import pytest
 
 import repdl
@@ -24,8 +24,7 @@ MATRIX = list(product(("default", "avx2", "avx512"), ("baseline", "avx2", "avx51
 
 
 def run(*args: str, **env: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(SCRIPT), *args]
-    return subprocess.run(command, env={**os.environ, **env}, capture_output=True, text=True, check=False)
+    return processes.python(SCRIPT, *args, environment={**os.environ, **env})
 
 
 def check(capability: str, isa: str, threads: str) -> None:
@@ -62,7 +61,7 @@ def test_models__another_digest_is_said() -> None:
     """The comparison of the script can fail."""
     code = f"import sys; sys.argv = ['models', 'vae']; sys.path.insert(0, {str(SCRIPT.parent)!r})\n"
     code += "import models; models.STEPS = 1; sys.exit(models.main())"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    done = processes.python("-c", code)
     assert done.returncode == 1 and "vae: not the digests recorded" in done.stdout, done.stderr
 
 

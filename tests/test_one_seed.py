@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from itertools import product
 from pathlib import Path
 
+import processes
 import pytest
 
 import repdl
@@ -27,8 +26,7 @@ MATRIX = list(product(("default", "avx2", "avx512"), ("baseline", "avx2", "avx51
 
 
 def run(*args: str, **env: str) -> str:
-    command = [sys.executable, str(SCRIPT), *args]
-    done = subprocess.run(command, env={**os.environ, **env}, capture_output=True, text=True, check=False)
+    done = processes.python(SCRIPT, *args, environment={**os.environ, **env})
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -62,5 +60,5 @@ def test_one_seed__another_seed_is_another_run() -> None:
     """The comparison of the script can fail."""
     code = f"import sys; sys.argv = ['one_seed']; sys.path.insert(0, {str(SCRIPT.parent)!r})\n"
     code += "import one_seed; one_seed.SEED, one_seed.EPOCHS = 1, 1; sys.exit(one_seed.main())"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    done = processes.python("-c", code)
     assert done.returncode == 1 and "differ from the recorded ones" in done.stdout, done.stderr

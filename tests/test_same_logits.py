@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
+import processes
 import pytest
 
 import repdl
@@ -17,8 +16,7 @@ ISAS = repdl.backends()["cpu"].details.get("supported", "").split() if "cpu" in 
 
 
 def printed(*options: str, **environment: str) -> str:
-    command = [sys.executable, str(ROOT / "examples/same_logits.py"), *options]
-    done = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True, check=False)
+    done = processes.python(ROOT / "examples/same_logits.py", *options, environment={**os.environ, **environment})
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

@@ -6,10 +6,10 @@ guarded.py runs in a process of its own, which may die.
 from __future__ import annotations
 
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
+import processes
 import pytest
 
 from repdl.registry import OPS
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="guard pages are
 
 @pytest.mark.parametrize("families", GROUPS, ids="-".join)
 def test_bounds__nothing_outside_is_touched(families: tuple[str, ...]) -> None:
-    child = subprocess.run([sys.executable, str(GUARDED), *families], capture_output=True, text=True, check=False)
+    child = processes.python(GUARDED, *families)
     last = "".join(child.stdout.splitlines()[-1:])
     assert child.returncode == 0 and last.endswith("cases"), f"{child.returncode} in {last}: {child.stderr[-2000:]}"
 
@@ -60,8 +60,7 @@ for code in sys.argv[1:]:
 
 
 def test_bounds__going_too_far_is_caught() -> None:
-    command = [sys.executable, "-c", EACH_IN_A_CHILD, *TOO_FAR.values()]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = processes.python("-c", EACH_IN_A_CHILD, *TOO_FAR.values())
     lines = done.stdout.splitlines()
     ends = dict(zip(TOO_FAR, zip(lines[::2], lines[1::2])))
     assert ends == dict.fromkeys(TOO_FAR, ("inside", str(int(signal.SIGSEGV)))), done.stderr

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import processes
 import pytest
 import torch
 
@@ -158,8 +157,7 @@ def test_environment__first_call(how: str, team: str) -> None:
 def fresh_process(code: str, *arguments: str) -> str:
     prepared = "import sys; sys.path.insert(0, sys.argv.pop()); import conftest\n" + code
     here = str(Path(__file__).parent)
-    command = [sys.executable, "-c", prepared, *arguments, here]
-    child = subprocess.run(command, capture_output=True, text=True, check=False)
+    child = processes.python("-c", prepared, *arguments, here)
     assert child.returncode == 0, child.stderr[-2000:]
     return child.stdout
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import warnings
 
+import processes
 import pytest
 
 import repdl
@@ -18,9 +18,7 @@ from repdl_cpu import isa
 def python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run code in a new interpreter with these environment variables."""
     clean = {k: v for k, v in os.environ.items() if not k.startswith("REPDL_")}
-    return subprocess.run(
-        [sys.executable, "-c", code], env={**clean, **environment}, capture_output=True, text=True, timeout=120
-    )
+    return processes.python("-c", code, environment={**clean, **environment})
 
 
 def test_isa__supported_best_first() -> None:

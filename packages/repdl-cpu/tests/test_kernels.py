@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
+import processes
 import pytest
 import torch
 
@@ -53,6 +51,5 @@ raise SystemExit(main(["check", "cpu", "--family", "elementwise", "--family", "c
 
 
 def test_kernels__read_tensors_by_their_attributes_too() -> None:
-    command = [sys.executable, "-c", WITHOUT_DLPACK]
-    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    run = processes.python("-c", WITHOUT_DLPACK)
     assert run.returncode == 0 and " 0 differ from the golden bits" in run.stdout, run.stdout + run.stderr

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from types import SimpleNamespace
 
+import processes
 import pytest
 
 from repdl.callcache import c_extension
@@ -42,8 +41,6 @@ def test_replay__switched_off_by_the_environment() -> None:
     said = {}
     for value in ("1", "0"):
         environment = os.environ | {"REPDL_CALL_CACHE": value}
-        said[value] = subprocess.run(
-            [sys.executable, "-c", WITHOUT], env=environment, capture_output=True, text=True, check=True
-        ).stdout.split(" ", 1)
+        said[value] = processes.python("-c", WITHOUT, environment=environment).stdout.split(" ", 1)
     assert said["0"][0] == "None" and int(said["1"][0]) > 0
     assert said["0"][1] == said["1"][1]

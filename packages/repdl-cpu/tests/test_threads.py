@@ -6,11 +6,11 @@ A part that overlaps another, or leaves something out, changes parameters that t
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Iterator
 from typing import Any
 
+import processes
 import pytest
 import torch
 
@@ -124,7 +124,7 @@ def test_threads__are_torchs() -> None:
     if "backend: OpenMP" not in torch.__config__.parallel_info():
         pytest.skip("torch has no OpenMP here")
     assert "omp" in repdl.backends()["cpu"].details["team"]
-    run = subprocess.run([sys.executable, "-c", WITH_TORCH], capture_output=True, text=True, check=False)
+    run = processes.python("-c", WITH_TORCH)
     assert run.returncode == 0, run.stderr
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from itertools import product
 from typing import Any
 
+import processes
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -298,5 +297,5 @@ assert 0 < x.max().item() < 1, x
 
 
 def test_enable__torchscript_compiles_torchs_steps() -> None:
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", SCRIPTED], capture_output=True, text=True, check=False)
+    done = processes.python("-c", SCRIPTED)
     assert done.returncode == 0, done.stderr

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import random
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import processes
 import pytest
 import torch
 
@@ -189,4 +188,4 @@ def test_checkpoint__an_error_half_way_takes_all_back(kind: Any, tmp_path: Path)
 
 def test_checkpoint__importing_repdl_does_not_import_it() -> None:
     code = "import sys, repdl; assert 'repdl.checkpoint' not in sys.modules; repdl.checkpoint.save"
-    subprocess.run([sys.executable, "-c", code], check=True)
+    assert processes.python("-c", code).returncode == 0

@@ -13,6 +13,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import processes
 import pytest
 import torch
 
@@ -30,8 +31,7 @@ def files(folder: Path) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("kills", [6, pytest.param(200, marks=pytest.mark.nightly)])
 def test_files__kill_9_while_it_saves(kills: int, tmp_path: Path) -> None:
-    command = [sys.executable, str(KILLED), str(tmp_path), str(kills), "36"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = processes.python(KILLED, tmp_path, kills, "36")
     assert done.returncode == 0, done.stderr
     words = done.stdout.split()
     assert words[:2] == [str(kills), "kills,"] and int(words[2]) > 0, (
@@ -217,7 +217,8 @@ def test_files__a_program_ends_when_its_checkpoint_is_there(tmp_path: Path) -> N
         if error:
             (tmp_path / "d" / name).mkdir(parents=True)
         target = tmp_path / "d" / "c" if error else tmp_path / name
-        done = subprocess.run([sys.executable, "-c", code, str(target)], capture_output=True, text=True, check=True)
+        done = processes.python("-c", code, target)
+        assert done.returncode == 0, done.stderr
         assert done.stdout == "end\n" and (error in done.stderr if error else not done.stderr), done.stderr
     assert checkpoint.load(tmp_path / "c").extra.sum() == 2 * 10**7
 
@@ -230,7 +231,7 @@ def test_files__a_process_that_is_forked_meanwhile_does_not_keep_the_lock(tmp_pa
         "    if not os.fork(): time.sleep(5), os._exit(0)\n"
         "with atomic.locked(folder): print('again')"
     )
-    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False)
+    done = processes.python("-c", code, tmp_path)
     assert done.stdout == "again\n", done.stderr
 
 

@@ -6,10 +6,9 @@ And the controls: with one state left out, the protocol sees it, and names the s
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
+import processes
 import pytest
 
 from repdl.checkpoint import diff
@@ -27,8 +26,7 @@ LEFT_OUT = {
 
 def run(*arguments: object, isa: str = "", threads: str = "1") -> list[str]:
     environment = {**os.environ, "OMP_NUM_THREADS": threads, **({"REPDL_CPU_ISA": isa} if isa else {})}
-    command = [sys.executable, str(PROGRAM), *map(str, arguments)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    done = processes.python(PROGRAM, *arguments, environment=environment)
     assert done.returncode == 0, done.stderr
     return done.stdout.split("\n")[:-1]
 

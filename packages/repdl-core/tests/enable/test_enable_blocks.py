@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import gc
-import subprocess
 import sys
 import threading
 import weakref
 
+import processes
 import pytest
 import torch
 from enabling import same, values
@@ -220,5 +220,5 @@ assert not problems, problems
 
 def test_enable__kernels_are_there_for_threads_that_have_found_them() -> None:
     """Torch's dispatcher holds none for them: the memory of one that is freed is soon that of another op's."""
-    run = subprocess.run([sys.executable, "-c", _RACE], capture_output=True, text=True, timeout=300)
+    run = processes.python("-c", _RACE)
     assert run.returncode == 0, run.stderr[-2000:]

@@ -11,13 +11,14 @@ import hashlib
 import json
 import math
 import os
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import processes
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -296,14 +297,7 @@ def elsewhere(level: str, threads: int, call: str, module: str = "test_enable_co
         level = "avx2"  # torch believes what it is told, and dies
     code = f"import json, torch, {module} as t; torch.set_default_device({device!r}); print(json.dumps((t.{call})))"
     environment = {**os.environ, "ATEN_CPU_CAPABILITY": level, "OMP_NUM_THREADS": str(threads)}
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code],
-        env=environment,
-        cwd=os.path.dirname(__file__),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = processes.python("-c", code, environment=environment, cwd=Path(__file__).parent)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

@@ -11,6 +11,7 @@ import sys
 import warnings
 from pathlib import Path
 
+import processes
 import pytest
 import torch
 from enabling import same, values
@@ -38,14 +39,7 @@ def test_enable__programs_that_are_not_edited(tmp_path: Path, way: str) -> None:
         "module": (["-m", "repdl", "run", "-m", "program", "--epochs", "3"], {}),
         "environment": (["-c", start, "--epochs", "3"], {"REPDL_ENABLE": "1"}),
     }[way]
-    done = subprocess.run(
-        [sys.executable, *command],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env=os.environ | variables,
-        check=False,
-    )
+    done = processes.python(*command, cwd=tmp_path, environment=os.environ | variables)
     assert done.stdout == f"['--epochs', '3'] {first}\n", done.stderr
     assert done.returncode == 1
     assert re.search(r"not reproducible: aten.lgamma.default, .*program.py:6 `torch.ones\(2\).lgamma\(\)`", done.stderr)
@@ -53,13 +47,7 @@ def test_enable__programs_that_are_not_edited(tmp_path: Path, way: str) -> None:
 
 def test_enable__an_environment_that_is_not_understood_ends_the_process() -> None:
     start = "from repdl.overrides.program import start; start()"
-    done = subprocess.run(
-        [sys.executable, "-c", start],
-        capture_output=True,
-        text=True,
-        env=os.environ | {"REPDL_ENABLE": "yes"},
-        check=False,
-    )
+    done = processes.python("-c", start, environment=os.environ | {"REPDL_ENABLE": "yes"})
     assert done.returncode == 2 and "Traceback" not in done.stderr
     assert done.stderr.splitlines()[-1] == "repdl: REPDL_ENABLE is 'yes', expected 0, 1, raise or warn"
 
@@ -246,8 +234,7 @@ def test_enable__ops_of_libraries_that_are_loaded_later_are_refused(tmp_path: Pa
     library = Path(torch.__file__).parent / "lib/libaoti_custom_ops.so"
     if not library.exists():
         pytest.skip("this torch has no library of ops that it does not load")
-    command = [sys.executable, "-c", LOADS, way, str(library)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    done = processes.python("-c", LOADS, way, str(library), cwd=tmp_path)
     assert done.stdout == "[2.0, 2.0]\n", done.stderr
 
 
@@ -300,5 +287,5 @@ with repdl.enabled():
 
 def test_enable__dynamo_that_is_imported_later() -> None:
     """`enable()` does not import it, which takes two seconds, and holds for it."""
-    done = subprocess.run([sys.executable, "-c", DYNAMO_LATER], capture_output=True, text=True, check=False)
+    done = processes.python("-c", DYNAMO_LATER)
     assert done.returncode == 0, done.stderr

@@ -6,11 +6,10 @@ import json
 import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
+import processes
 import pytest
 import torch
 
@@ -66,9 +65,8 @@ def run(folder: Path, cheat: int = -1) -> Path:
     folder.mkdir()
     (folder / "train.py").write_text(PROGRAM)
     options = ["--receipt", str(folder / "run.json"), "--every", str(EVERY), str(folder / "train.py")]
-    command = [sys.executable, "-m", "repdl", "run", *options, "--folder", str(folder)]
     environment = {**os.environ, "CHEAT": str(cheat)}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    done = processes.python("-m", "repdl", "run", *options, "--folder", folder, environment=environment)
     assert done.returncode == 0, done.stderr
     return folder
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import processes
 import pytest
 import torch
 
@@ -373,8 +373,7 @@ def said(tmp_path: Path) -> Callable[..., str]:
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
 
     def run(status: int, *command: str) -> str:
-        whole = [sys.executable, "-m", "repdl", *command]
-        done = subprocess.run(whole, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        done = processes.python("-m", "repdl", *command, cwd=tmp_path, environment=environment)
         assert done.returncode == status, done.stdout + done.stderr
         return done.stdout + done.stderr
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import textwrap
 from pathlib import Path
 
+import processes
 import pytest
 
 import repdl
@@ -31,13 +30,7 @@ class Site:
         """The lines that the code prints."""
         clean = {k: v for k, v in os.environ.items() if not k.startswith("REPDL_")}
         clean["PYTHONPATH"] = os.pathsep.join(filter(None, [str(self.folder), clean.get("PYTHONPATH", "")]))
-        done = subprocess.run(
-            [sys.executable, "-c", PRELUDE + textwrap.dedent(code)],
-            env={**clean, **environment},
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
+        done = processes.python("-c", PRELUDE + textwrap.dedent(code), environment={**clean, **environment})
         assert done.returncode == 0, done.stderr
         return done.stdout.splitlines()
 

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
+import processes
 import pytest
 
 OP = """
@@ -83,7 +82,7 @@ class Site:
         """Exit status and output of an interpreter."""
         environment = {k: v for k, v in os.environ.items() if not k.startswith("REPDL_")}
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(self.folder), environment.get("PYTHONPATH")]))
-        done = subprocess.run([sys.executable, *args], env=environment, cwd=self.folder, capture_output=True, text=True)
+        done = processes.python(*args, environment=environment, cwd=self.folder)
         return done.returncode, done.stdout + done.stderr
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 
+import processes
 import pytest
 import torch
 from hypothesis import given, strategies as st
@@ -138,13 +137,13 @@ def test_contract__environment_variable(variable: str | None, expected: str) -> 
     clean = {k: v for k, v in os.environ.items() if k != "REPDL_CONTRACT"}
     environment = clean if variable is None else {**clean, "REPDL_CONTRACT": variable}
     code = "import repdl; print(repdl.get_contract())"
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=120)
+    done = processes.python("-c", code, environment=environment)
     assert done.stdout.strip() == expected, done.stderr
 
 
 def test_contract__environment_variable_unknown() -> None:
     code = "import repdl, torch; repdl.ops.mm(torch.ones(1, 1), torch.ones(1, 1))"
     environment = {**os.environ, "REPDL_CONTRACT": "v2"}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=120)
+    done = processes.python("-c", code, environment=environment)
     assert done.returncode != 0
     assert "ContractError" in done.stderr and "'v2' is not a contract" in done.stderr

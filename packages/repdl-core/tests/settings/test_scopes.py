@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import subprocess
-import sys
 import textwrap
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import processes
 import pytest
 import torch
 
@@ -162,7 +161,7 @@ def test_set_contract__is_for_all_threads_and_for_processes_started_later() -> N
         with repdl.use_contract("v1"):
             assert (current(), in_thread(current)) == ("v1", "sequential")
         child = "import repdl; print(repdl.get_contract())"
-        assert subprocess.check_output([sys.executable, "-c", child], text=True).strip() == "sequential"
+        assert processes.python("-c", child).stdout.strip() == "sequential"
     finally:
         repdl.set_contract("v1")
         os.environ.pop("REPDL_CONTRACT")
@@ -229,4 +228,5 @@ def test_discovery__first_use_from_many_threads() -> None:
         assert not errors, errors
     """
     for _ in range(2):
-        subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True, timeout=120)
+        done = processes.python("-c", textwrap.dedent(code))
+        assert done.returncode == 0, done.stderr
