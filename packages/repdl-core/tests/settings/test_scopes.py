@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import os
 import textwrap
 import threading
@@ -37,6 +38,18 @@ def test_scope__of_another_thread_is_not_seen() -> None:
         assert (current(), in_thread(current)) == ("sequential", "v1")
     with repdl.use_backend("reference"):
         assert in_thread(lambda: repdl.registry.backend.BACKENDS.scope()) == ""
+
+
+def test_scope__of_another_thread_is_not_seen_in_its_context() -> None:
+    """In which free-threaded Python starts each thread, and `asyncio.to_thread` runs functions."""
+    with repdl.use_contract("sequential"):
+        context = contextvars.copy_context()
+        assert in_thread(lambda: context.run(current)) == "v1"
+
+        async def elsewhere() -> str:
+            return await asyncio.to_thread(current)
+
+        assert asyncio.run(elsewhere()) == "v1"
 
 
 def test_scope__threads_that_overlap() -> None:

@@ -15,26 +15,28 @@ from repdl.settings.generation import GENERATION
 
 
 class _Scope:
-    """A value that holds from the entry of a `with` block to its exit."""
+    """A value that holds from the entry of a `with` block to its exit, in one thread."""
 
-    __slots__ = ("open", "value")
+    __slots__ = ("open", "thread", "value")
 
-    def __init__(self, value: str) -> None:
-        self.value, self.open = value, True
+    def __init__(self, value: str, thread: object) -> None:
+        self.value, self.thread, self.open = value, thread, True
 
 
 class _Thread(threading.local):
     def __init__(self) -> None:
         # No default on the class: Dynamo would guard on that one instead of the thread's.
         self.value: str | None = None
+        self.itself = object()
 
 
 class Setting:
     """A name that ops read at each call.
 
-    A thread starts with the default, an async task with the scopes that were open where it
-    was created; what is opened in either is seen there alone. Blocks may end in any order:
-    each takes out its own scope and no other.
+    A thread starts with the default, also where it runs in a context of another one (as free-threaded Python starts
+    all, and `asyncio.to_thread` in every Python); an async task starts with the scopes that were open where it was
+    created. What is opened in either is seen there alone. Blocks may end in any order: each takes out its own scope and
+    no other.
     """
 
     def __init__(self, name: str, default: str = "") -> None:
@@ -61,14 +63,14 @@ class Setting:
     def scope(self) -> str:
         """The value of the innermost open scope, or an empty text outside of all."""
         for scope in reversed(self._scopes.get()):
-            if scope.open:
+            if scope.open and scope.thread is self._thread.itself:
                 return scope.value
         return ""
 
     @contextmanager
     def set(self, value: str) -> Iterator[None]:
         """Make `value` hold inside a `with` block."""
-        entered, in_task = _Scope(value), _in_task()
+        entered, in_task = _Scope(value, self._thread.itself), _in_task()
         self._scopes.set((*self._scopes.get(), entered))
         self._changed(1, in_task)
         try:
