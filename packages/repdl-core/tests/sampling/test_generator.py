@@ -351,8 +351,9 @@ def test_workers__default_generator() -> None:
     for outside in (None, Generator(1)):
         with pytest.raises(UnsupportedError, match="a draw in a worker process of a DataLoader"):
             loaded(Drawn(outside), 1)
-    with pytest.raises(UnsupportedError, match="a draw in a worker process of a DataLoader"):
-        list(DataLoader(Drawn(Generator(1)), 2, num_workers=1, multiprocessing_context="spawn"))  # where it is a copy
+    for outside in (None, Generator(1)):  # where the first is made anew, and the second is a copy
+        with pytest.raises(UnsupportedError, match="a draw in a worker process of a DataLoader"):
+            list(DataLoader(Drawn(outside), 2, num_workers=1, multiprocessing_context="spawn"))
     first = loaded(Drawn(), 2, random.worker_init_fn)
     assert len(first.unique(dim=0)) == 8 and torch.equal(first, loaded(Drawn(), 2, random.worker_init_fn))
     assert torch.equal(loaded(Drawn(of_index=True), 0), loaded(Drawn(of_index=True), 2))

@@ -65,6 +65,11 @@ def check_capture() -> None:
         )
 
 
+_NO_PROCESS = 0
+"""Of the default generator until it is seeded: where workers import RepDL themselves ("spawn", "forkserver"), all of
+theirs draw the same numbers."""
+
+
 def check_left(count: int, offset: int) -> None:
     """Raise unless a stream has that many numbers left."""
     check_range(
@@ -295,6 +300,7 @@ def check_transforms() -> None:
 
 
 default_generator = Generator()
+default_generator._process = _NO_PROCESS
 """The generator of the process: that of every function and layer without `generator=`."""
 
 

@@ -77,7 +77,7 @@ class Setting:
             yield
         finally:
             scopes = self._scopes.get()
-            if entered in scopes:
+            if entered in scopes and entered.thread is self._thread.itself:
                 self._scopes.set(tuple(scope for scope in scopes if scope is not entered))
             else:  # a generator that is closed by another thread: its own thread sees this flag
                 entered.open = False
