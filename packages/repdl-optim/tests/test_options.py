@@ -14,7 +14,7 @@ import repdl
 from repdl import optim
 
 VALUES: dict[str, tuple[Any, ...]] = {
-    "adjust_lr_fn": ("match_rms_adamw",),
+    "adjust_lr_fn": ("match_rms_adamw", "spectral_unclamped"),
     "alpha": (0.6,),
     "beta2_decay": (-0.4,),
     "betas": ((0.6, 0.8),),
@@ -62,6 +62,8 @@ NO_EFFECT = {
     "SGD": {"dampening"},  # of a momentum
 }
 """Options that alone change no parameter."""
+ENDLESS = {"maximize", "line_search_fn"}
+"""A search for the largest value of what has none (LBFGS since torch 2.14)."""
 STEPS = 6
 
 # SparseAdam takes sparse gradients alone; test_sparse_adam.py has its options.
@@ -83,7 +85,7 @@ def options_of(name: str) -> dict[str, tuple[Any, ...]]:
 def changes(name: str) -> Iterator[dict[str, Any]]:
     single = [{key: value} for key, values in options_of(name).items() for value in values]
     yield from single
-    yield from (a | b for a, b in combinations(single, 2) if a.keys().isdisjoint(b))
+    yield from (a | b for a, b in combinations(single, 2) if a.keys().isdisjoint(b) and not {*a, *b} >= ENDLESS)
 
 
 def trained(kind: Any, name: str, given: dict[str, Any], **way: Any) -> list[torch.Tensor] | str:

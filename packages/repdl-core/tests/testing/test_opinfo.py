@@ -20,6 +20,12 @@ from repdl.testing import opinfo
 pytest.importorskip("expecttest", reason="torch's database of ops needs it")
 
 PAGE = Path(__file__).parents[4] / "docs/coverage.md"
+OF_NEWER_TORCH = {
+    "group_norm: accepted, where torch says: Expected number of channels to be greater than n, got ",
+    "group_norm: accepted, where torch says: Expected HxW to be greater than n, got ",
+    "neg: raises NotImplementedError, which is not RepDL's",  # but torch's own, of bools
+}
+"""Differences from 2.14; the page is about 2.13."""
 in_checkout = pytest.mark.skipif(not PAGE.is_file(), reason="no docs here")
 
 
@@ -50,6 +56,7 @@ def test_opinfo__the_page_has_every_function_and_a_reason_for_every_difference()
 def test_opinfo__functions_agree_with_torch_but_for_what_the_page_says() -> None:
     """Three samples of each entry in float32, one in bfloat16, and all bad input."""
     _, known = tables()
+    known |= OF_NEWER_TORCH
     found = 0
     for name in ops.__all__:
         for most, dtype in ((3, torch.float32), (1, torch.bfloat16)):

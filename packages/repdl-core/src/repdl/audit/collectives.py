@@ -13,8 +13,8 @@ COMPOSED = _names("_c10d_functional _c10d_functional_autograd")
 """Those whose ops torch composes of `c10d`'s."""
 MOVES = _names("""
     _allgather_base_ all_gather_copy_in allgather_ allgather_coalesced_ allgather_into_tensor_coalesced_ alltoall_
-    alltoall_base_ barrier broadcast_ check_for_nan chunk_cat copy_ gather_ monitored_barrier_ recv_ scatter_ send
-    shard_dim_alltoall split_with_sizes_copy
+    alltoall_base_ barrier broadcast_ check_for_nan chunk_cat copy_ gather_ gather_into_tensor_ monitored_barrier_
+    recv_ scatter_ send shard_dim_alltoall split_with_sizes_copy
 """)
 """Ops that move data, or wait."""
 _COMPOSED_MOVES = _names("""

@@ -67,7 +67,7 @@ class Shortcuts:
 
     def __init__(self) -> None:
         others = (key.split("/") for key in torch.library._impls if key.startswith("aten/"))
-        self._changed = {_op_of(name) for _, name, key in others if key not in UNREACHED}
+        self._changed = {_op_of(name) for _, name, key in others if _is_reached(key)}
 
     def put_in(self) -> None:
         """All, but of ops into which somebody has put a kernel, which may come before ours."""
@@ -96,8 +96,13 @@ class Shortcuts:
     def take_out_of(self, op: str, key: str) -> None:
         """Those of an op of torch's dispatcher, for which somebody has put a kernel at a key."""
         namespace, _, name = op.partition("::")
-        if namespace == "aten" and key not in UNREACHED:
+        if namespace == "aten" and _is_reached(key):
             _take_out(_METHODS.get(_op_of(name), "").split())
+
+
+def _is_reached(key: str) -> bool:
+    """Whether calls of tensors come to a key of the dispatcher here: torch 2.14 has kernels in Python for GPUs."""
+    return key not in UNREACHED and ("CUDA" not in key or torch.cuda.is_available())
 
 
 @contextmanager

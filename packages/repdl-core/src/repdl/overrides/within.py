@@ -202,12 +202,13 @@ def _follow() -> None:
     Errors of RepDL's functions say the line of the program.
     """
     RepDLError._ask = lambda: where() if is_within() else ""
-    apply, register = torch.autograd.Function.apply.__func__, torch.Tensor.register_hook  # type: ignore[attr-defined]
+    # A class method, of C++ in torch 2.14 and newer.
+    apply, register = vars(torch.autograd.Function)["apply"], torch.Tensor.register_hook
     hold = saved_tensors_hooks.__init__
 
-    @functools.wraps(apply)
+    @functools.wraps(torch.autograd.Function.apply)
     def applied(cls: Any, *args: Any, **kwargs: Any) -> Any:
-        result = apply(cls, *args, **kwargs)
+        result = apply.__get__(None, cls)(*args, **kwargs)
         return _owned(result) if is_within() and not cls.__module__.startswith("repdl.") else result
 
     @functools.wraps(register)

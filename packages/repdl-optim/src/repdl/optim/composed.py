@@ -163,4 +163,6 @@ def _adjusted(lr: float, adjustment: str | None, param: Tensor) -> float:
     rows, columns = param.shape
     if adjustment is None or adjustment == "original":
         return lr * sqrt(max(1, rows / columns))
+    if adjustment == "spectral_unclamped":  # since torch 2.14
+        return lr * sqrt(rows / columns)
     return lr * (0.2 * sqrt(max(rows, columns)))

@@ -51,7 +51,7 @@ class LBFGS(ReproducibleOptimizer, torch.optim.LBFGS):
                 begin(_OWNER)
 
         theirs: Any = torch.optim.LBFGS.step
-        if getattr(theirs, "hooked", False):  # with the hooks of a step, which this one has itself
+        while getattr(theirs, "hooked", False):  # with the hooks of a step, which this one has itself
             theirs = theirs.__wrapped__
         try:
             return theirs(self, evaluated)

@@ -13,6 +13,8 @@ from repdl.nn.init import reset_affine
 from repdl.random import Generator, default_generator, initialises
 
 call = torch.nn.Module.__call__
+_is_tracing = getattr(_symbolic_trace, "is_fx_symbolic_tracing", _symbolic_trace.is_fx_tracing)
+"""The first is there since torch 2.9, whose `is_fx_tracing` warns."""
 
 
 class Layer(torch.nn.Module):
@@ -63,7 +65,7 @@ class Layer(torch.nn.Module):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         # torch.fx takes the layers of torch.nn as leaves, by the name of their module: ours as well.
-        if _symbolic_trace._is_fx_tracing_flag:
+        if _is_tracing():
             for value in (*args, *kwargs.values()):
                 if isinstance(value, Proxy):
                     tracer = value.tracer
