@@ -14,12 +14,11 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
 
-import processes
 import pytest
 import torch
 
 import repdl
-from repdl.testing import uniform
+from repdl.testing import processes, uniform
 
 SIZES = (4, 1, 40, 7, 2)
 """Batch sizes that change from step to step."""

@@ -13,7 +13,6 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-import processes
 import pytest
 import torch
 from torch import nn
@@ -23,6 +22,7 @@ from repdl.callcache import c_extension
 from repdl.errors import UnsupportedError
 from repdl.nn.modules import Layer
 from repdl.registry import OPS
+from repdl.testing import processes
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import processes
 import pytest
+
+from repdl.testing import processes
 
 pytest.importorskip("sklearn", reason="installed by `nox -s tests`")
 

@@ -14,11 +14,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import processes
 import pytest
 import torch
 
 import repdl
+from repdl.testing import processes
 
 ROOT = Path(__file__).parents[1]
 SCRIPT = ROOT / "examples" / "mnist_training.py"

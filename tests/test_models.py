@@ -8,10 +8,10 @@ import subprocess
 from itertools import product
 from pathlib import Path
 
-import processes
 import pytest
 
 import repdl
+from repdl.testing import processes
 
 SCRIPT = Path(__file__).parents[1] / "examples" / "models.py"
 PRINTED = Path(__file__).parents[1] / "docs/gallery/models.txt"

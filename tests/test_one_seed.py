@@ -6,10 +6,10 @@ import os
 from itertools import product
 from pathlib import Path
 
-import processes
 import pytest
 
 import repdl
+from repdl.testing import processes
 
 SCRIPT = Path(__file__).parents[1] / "examples" / "one_seed.py"
 PRINTED = Path(__file__).parents[1] / "docs/gallery/one_seed.txt"

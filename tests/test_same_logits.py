@@ -6,10 +6,10 @@ import os
 import re
 from pathlib import Path
 
-import processes
 import pytest
 
 import repdl
+from repdl.testing import processes
 
 ROOT = Path(__file__).parents[1]
 ISAS = repdl.backends()["cpu"].details.get("supported", "").split() if "cpu" in repdl.backends() else []

@@ -9,11 +9,11 @@ import signal
 import sys
 from pathlib import Path
 
-import processes
 import pytest
 
 from repdl.registry import OPS
 from repdl.registry.backend import get_backend
+from repdl.testing import processes
 
 GUARDED = Path(__file__).with_name("guarded.py")
 ALONE = ("conv2d", "matmul", "sum", "softmax")  # those that test_planted.py asks for

@@ -8,7 +8,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import processes
 import pytest
 import torch
 
@@ -17,7 +16,7 @@ import repdl.testing
 import repdl_cpu
 from repdl.registry import OPS, implementation, implementations
 from repdl.registry.backend import get_backend
-from repdl.testing import Case, cases, covers, golden, hex_digest, run
+from repdl.testing import Case, cases, covers, golden, hex_digest, processes, run
 from repdl.testing.environment import DIRECTIONS, can_flush, flush_denormal, rounding
 
 CASES = [

@@ -6,12 +6,12 @@ import os
 import subprocess
 import warnings
 
-import processes
 import pytest
 
 import repdl
 import repdl_cpu
 from repdl.errors import BackendError, SlowBackendWarning
+from repdl.testing import processes
 from repdl_cpu import isa
 
 

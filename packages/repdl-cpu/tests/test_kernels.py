@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import processes
 import pytest
 import torch
 
 from repdl.registry import OPS
-from repdl.testing import assert_same_bits, uniform
+from repdl.testing import assert_same_bits, processes, uniform
 from repdl_cpu._native import NATIVE
 from repdl_cpu.isa import native
 

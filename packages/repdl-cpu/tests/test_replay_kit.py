@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from types import SimpleNamespace
 
-import processes
 import pytest
 
 from repdl.callcache import c_extension
+from repdl.testing import processes
 
 pytestmark = pytest.mark.skipif(c_extension() is None, reason="torch < 2.10 has no DLPack exchange API")
 

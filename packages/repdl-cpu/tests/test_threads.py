@@ -10,7 +10,6 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-import processes
 import pytest
 import torch
 
@@ -18,7 +17,7 @@ import repdl
 import repdl_cpu
 from repdl.registry import OPS, implementation, implementations
 from repdl.registry.backend import get_backend
-from repdl.testing import assert_same_bits, uniform
+from repdl.testing import assert_same_bits, processes, uniform
 from repdl.testing.steps import step_arguments
 
 LISTS = [[60_000], [115_000], [9000, 0, 1, 50_001, 12_288], [300] * 90]

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import processes
 import pytest
 import torch
 
 import repdl
 from repdl import checkpoint
 from repdl.errors import CheckpointError
+from repdl.testing import processes
 
 
 def fresh(seed: int = 0) -> tuple[torch.nn.Module, torch.optim.Optimizer]:

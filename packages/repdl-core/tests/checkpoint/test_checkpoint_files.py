@@ -13,7 +13,6 @@ import threading
 from pathlib import Path
 from typing import Any
 
-import processes
 import pytest
 import torch
 
@@ -21,6 +20,7 @@ from repdl import checkpoint
 from repdl.checkpoint import atomic, format
 from repdl.errors import CheckpointError
 from repdl.tensors.raw import raw_bytes
+from repdl.testing import processes
 
 KILLED = Path(__file__).with_name("killed_while_saving.py")
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import processes
 import pytest
 
 from repdl.checkpoint import diff
+from repdl.testing import processes
 
 PROGRAM = Path(__file__).with_name("programs_that_stop.py")
 STOPS = ["1", "7", "8", "13"]

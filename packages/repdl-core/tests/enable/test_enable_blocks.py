@@ -7,7 +7,6 @@ import sys
 import threading
 import weakref
 
-import processes
 import pytest
 import torch
 from enabling import same, values
@@ -17,6 +16,7 @@ from repdl import ops
 from repdl.errors import ArgumentError, ContractError, UnsupportedError
 from repdl.overrides import kernels, switch
 from repdl.settings.garbage import uncollected
+from repdl.testing import processes
 
 
 def test_enable__nothing_is_left_behind() -> None:

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import processes
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -26,6 +25,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import repdl
 from repdl.dtypes import rounding
 from repdl.overrides import conversions
+from repdl.testing import processes
 
 Tensor = torch.Tensor
 EIGHT = [getattr(torch, f"float8_{name}") for name in ("e4m3fn", "e4m3fnuz", "e5m2", "e5m2fnuz", "e8m0fnu")]

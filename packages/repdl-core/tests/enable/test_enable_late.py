@@ -11,7 +11,6 @@ import sys
 import warnings
 from pathlib import Path
 
-import processes
 import pytest
 import torch
 from enabling import same, values
@@ -19,6 +18,7 @@ from enabling import same, values
 import repdl
 from repdl import ops
 from repdl.errors import UnsupportedError
+from repdl.testing import processes
 
 PROGRAM = """
 import sys

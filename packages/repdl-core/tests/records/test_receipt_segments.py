@@ -9,7 +9,6 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import processes
 import pytest
 import torch
 
@@ -17,6 +16,7 @@ import repdl
 from repdl.cli import main
 from repdl.errors import ReceiptError
 from repdl.receipts import Receipt, receipt, verify
+from repdl.testing import processes
 
 STEPS, EVERY = 8, 2
 PROGRAM = """

@@ -12,7 +12,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import processes
 import pytest
 import torch
 
@@ -21,6 +20,7 @@ from repdl.cli import main
 from repdl.errors import ArgumentError, ReceiptError
 from repdl.receipts import Receipt, check_signed, read, receipt, sign, signer_of, verify
 from repdl.receipts.statement import links, write
+from repdl.testing import processes
 
 STEPS, EVERY = 6, 2
 needs_signing = pytest.mark.skipif(find_spec("securesystemslib") is None, reason="no securesystemslib")

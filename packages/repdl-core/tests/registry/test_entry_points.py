@@ -6,10 +6,10 @@ import os
 import textwrap
 from pathlib import Path
 
-import processes
 import pytest
 
 import repdl
+from repdl.testing import processes
 
 
 class Site:

@@ -9,8 +9,9 @@ import json
 import os
 from pathlib import Path
 
-import processes
 import pytest
+
+from repdl.testing import processes
 
 OP = """
 import torch

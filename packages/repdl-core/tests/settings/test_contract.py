@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 
-import processes
 import pytest
 import torch
 from hypothesis import given, strategies as st
@@ -14,7 +13,7 @@ import repdl
 from repdl import Contract
 from repdl.contract import as_contract, contract_name, sequential, v1
 from repdl.errors import ContractError
-from repdl.testing import uniform
+from repdl.testing import processes, uniform
 
 
 @given(st.integers(0, 10**6), st.sampled_from([1, 2, 4, 8, 16, 32, 64]), st.integers(0, 1000))

@@ -11,13 +11,12 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import processes
 import pytest
 import torch
 
 import repdl
 from repdl.registry.backend import Backend, get_backend, register_backend, unregister_backend
-from repdl.testing import assert_same_bits, uniform
+from repdl.testing import assert_same_bits, processes, uniform
 
 
 def current() -> str:

@@ -7,9 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import processes
 import pytest
 import torch
+
+from repdl.testing import processes
 
 SEEN = """
 import atexit, os, sys

@@ -112,7 +112,7 @@ def _run(command: list[str], environment: dict[str, str], cwd: str, out: str, er
     except BaseException:
         traceback.print_exc()
     with suppress(BaseException):
-        threading._shutdown()
+        threading._shutdown()  # type: ignore[attr-defined]
         atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
         with suppress(ValueError, io.UnsupportedOperation):
