@@ -26,7 +26,9 @@ READ_BEFORE = "GLIBC_", "GOMP_", "KMP_", "LD_", "MALLOC_", "MKL_", "OMP_", "PYTH
 """Variables that begin so may have been read by the time that torch is imported."""
 
 
-def python(*command: object, environment: dict[str, str] | None = None, cwd: Path | None = None) -> Any:
+def python(
+    *command: object, environment: dict[str, str] | None = None, cwd: Path | None = None
+) -> subprocess.CompletedProcess[str]:
     """What `subprocess.run([sys.executable, *command])` captures of a program, as text.
 
     Args:
@@ -76,9 +78,9 @@ def _server(read: tuple[tuple[str, str], ...]) -> _Server:
 
 
 def _serve() -> None:
+    sys.path.pop(0)  # the folder of this file
     import torch  # noqa: F401
 
-    sys.path.pop(0)  # the folder of this file
     with os.fdopen(os.dup(1), "w") as answers:
         for line in sys.stdin:
             child = os.fork()
@@ -101,9 +103,10 @@ def _run(command: list[str], environment: dict[str, str], cwd: str, out: str, er
     sys.stdin = os.fdopen(0, closefd=False)
     added = [folder for folder in environment.get("PYTHONPATH", "").split(os.pathsep) if folder]
     sys.path[:0] = added
+    main = sys.modules["__main__"] = types.ModuleType("__main__")
     status = 1
     try:
-        _execute(command)
+        _execute(command, main)
         status = 0
     except SystemExit as ended:
         status = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
@@ -120,7 +123,7 @@ def _run(command: list[str], environment: dict[str, str], cwd: str, out: str, er
     os._exit(status)
 
 
-def _execute(command: list[str]) -> None:
+def _execute(command: list[str], main: types.ModuleType) -> None:
     kind, *rest = command
     if kind == "-m":
         sys.path.insert(0, os.getcwd())
@@ -129,7 +132,6 @@ def _execute(command: list[str]) -> None:
     elif kind == "-c":
         sys.path.insert(0, "")
         sys.argv = ["-c", *rest[1:]]
-        main = sys.modules["__main__"] = types.ModuleType("__main__")
         exec(compile(rest[0], "<string>", "exec"), main.__dict__)
     else:
         sys.path.insert(0, str(Path(kind).resolve().parent))
