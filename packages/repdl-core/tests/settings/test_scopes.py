@@ -16,6 +16,7 @@ import torch
 
 import repdl
 from repdl.registry.backend import Backend, get_backend, register_backend, unregister_backend
+from repdl.settings.scopes import in_scopes_of_here
 from repdl.testing import assert_same_bits, processes, uniform
 
 
@@ -49,6 +50,17 @@ def test_scope__of_another_thread_is_not_seen_in_its_context() -> None:
             return await asyncio.to_thread(current)
 
         assert asyncio.run(elsewhere()) == "v1"
+
+
+def test_scope__goes_to_another_thread_with_a_function() -> None:
+    """As with a reduction that is not waited for."""
+
+    def both() -> tuple[str, str]:
+        return current(), repdl.registry.backend.BACKENDS.scope()
+
+    with repdl.use_contract("sequential"), repdl.use_backend("reference"):
+        carried = in_scopes_of_here(both)
+    assert in_thread(lambda: (carried(), both())) == (("sequential", "reference"), ("v1", ""))
 
 
 def test_scope__threads_that_overlap() -> None:

@@ -7,7 +7,6 @@ rank may wait for a reduction while another goes on.
 
 from __future__ import annotations
 
-import contextvars
 import threading
 import time
 import weakref
@@ -26,6 +25,7 @@ from repdl.distributed.handshake import timeout_of
 from repdl.distributed.shared_memory import share
 from repdl.distributed.transport import Transport
 from repdl.errors import UnsupportedError
+from repdl.settings.scopes import in_scopes_of_here
 
 Run = Callable[[Transport], None]
 
@@ -83,7 +83,7 @@ class _Job:
     run: Run
     future: torch.futures.Future[Any]
     result: list[torch.Tensor]
-    context: contextvars.Context
+    execute: Callable[[_Job, Transport], None]
 
 
 class _Worker:
@@ -149,7 +149,7 @@ def _serve(queue: _Queue, before: threading.Thread | None) -> None:
         before.join()
     _THREAD.serves = True
     while (job := queue.jobs.get()) is not None:
-        job.context.run(_run, job, queue.transport)
+        job.execute(job, queue.transport)
         del job  # its tensors are the caller's
         with queue.changed:
             queue.begun -= 1
@@ -218,7 +218,7 @@ def start(
         worker = _workers[group] = _Worker(group)
     if later:
         work = ReductionWork(future, future.then(torch.futures.Future.value))
-        worker.begin(_Job(run, future, result, contextvars.copy_context()))
+        worker.begin(_Job(run, future, result, in_scopes_of_here(_run)))
         return work
     worker.run(run)
     future.set_result(result)

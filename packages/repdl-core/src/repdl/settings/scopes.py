@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
+from typing import ParamSpec, TypeVar
 
 from torch._compile import _disable_dynamo
 from torch.compiler import is_dynamo_compiling
 
 from repdl.settings.generation import GENERATION
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 
 class _Scope:
@@ -27,16 +31,38 @@ class _Thread(threading.local):
     def __init__(self) -> None:
         # No default on the class: Dynamo would guard on that one instead of the thread's.
         self.value: str | None = None
-        self.itself = object()
+
+
+class _Owner(threading.local):
+    def __init__(self) -> None:
+        self.thread = object()
+
+
+_OWNER = _Owner()
+"""`thread`: whose scopes this thread sees, its own but in `in_scopes_of_here`."""
+
+
+def in_scopes_of_here(function: Callable[_P, _T]) -> Callable[_P, _T]:
+    """A function that can be called once, by any thread, and runs in the scopes that are open now."""
+    context, thread = copy_context(), _OWNER.thread
+
+    def call(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+        before, _OWNER.thread = _OWNER.thread, thread
+        try:
+            return context.run(function, *args, **kwargs)
+        finally:
+            _OWNER.thread = before
+
+    return call
 
 
 class Setting:
     """A name that ops read at each call.
 
     A thread starts with the default, also where it runs in a context of another one (as free-threaded Python starts
-    all, and `asyncio.to_thread` in every Python); an async task starts with the scopes that were open where it was
-    created. What is opened in either is seen there alone. Blocks may end in any order: each takes out its own scope and
-    no other.
+    all, and `asyncio.to_thread` in every Python); an async task starts with the scopes of its thread that were open
+    where it was created. What is opened in either is seen there alone. Blocks may end in any order: each takes out its
+    own scope and no other.
     """
 
     def __init__(self, name: str, default: str = "") -> None:
@@ -63,21 +89,21 @@ class Setting:
     def scope(self) -> str:
         """The value of the innermost open scope, or an empty text outside of all."""
         for scope in reversed(self._scopes.get()):
-            if scope.open and scope.thread is self._thread.itself:
+            if scope.open and scope.thread is _OWNER.thread:
                 return scope.value
         return ""
 
     @contextmanager
     def set(self, value: str) -> Iterator[None]:
         """Make `value` hold inside a `with` block."""
-        entered, in_task = _Scope(value, self._thread.itself), _in_task()
+        entered, in_task = _Scope(value, _OWNER.thread), _in_task()
         self._scopes.set((*self._scopes.get(), entered))
         self._changed(1, in_task)
         try:
             yield
         finally:
             scopes = self._scopes.get()
-            if entered in scopes and entered.thread is self._thread.itself:
+            if entered in scopes and entered.thread is _OWNER.thread:
                 self._scopes.set(tuple(scope for scope in scopes if scope is not entered))
             else:  # a generator that is closed by another thread: its own thread sees this flag
                 entered.open = False
