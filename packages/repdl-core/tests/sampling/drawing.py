@@ -21,3 +21,16 @@ class Drawn(Dataset[torch.Tensor]):
     def __getitem__(self, index: int) -> torch.Tensor:
         generator = Generator(7, stream=index) if self.of_index else self.generator
         return random.rand(2, generator=generator)
+
+
+AT_IMPORT = Generator(3)
+
+
+class DrawnAtImport(Dataset[torch.Tensor]):
+    """Draws from a generator that each process makes that imports this file."""
+
+    def __len__(self) -> int:
+        return 8
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        return random.rand(3, generator=AT_IMPORT)

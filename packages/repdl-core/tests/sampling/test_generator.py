@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import torch
-from drawing import Drawn
+from drawing import Drawn, DrawnAtImport
 from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader
 
@@ -351,9 +351,10 @@ def test_workers__default_generator() -> None:
     for outside in (None, Generator(1)):
         with pytest.raises(UnsupportedError, match="a draw in a worker process of a DataLoader"):
             loaded(Drawn(outside), 1)
-    for outside in (None, Generator(1)):  # where the first is made anew, and the second is a copy
+    # Where the first two generators are made anew, and the last is a copy.
+    for data in (DrawnAtImport(), Drawn(None), Drawn(Generator(1))):
         with pytest.raises(UnsupportedError, match="a draw in a worker process of a DataLoader"):
-            list(DataLoader(Drawn(outside), 2, num_workers=1, multiprocessing_context="spawn"))
+            list(DataLoader(data, 2, num_workers=1, multiprocessing_context="spawn"))
     first = loaded(Drawn(), 2, random.worker_init_fn)
     assert len(first.unique(dim=0)) == 8 and torch.equal(first, loaded(Drawn(), 2, random.worker_init_fn))
     assert torch.equal(loaded(Drawn(of_index=True), 0), loaded(Drawn(of_index=True), 2))

@@ -65,9 +65,10 @@ def check_capture() -> None:
         )
 
 
-_NO_PROCESS = 0
-"""Of the default generator until it is seeded: where workers import RepDL themselves ("spawn", "forkserver"), all of
-theirs draw the same numbers."""
+def _worker() -> int:
+    """This process if it is a worker of a DataLoader at work, else 0: what a worker makes or seeds when it imports the
+    program ("spawn", "forkserver") is the same in each."""
+    return 0 if get_worker_info() is None else os.getpid()
 
 
 def check_left(count: int, offset: int) -> None:
@@ -115,13 +116,13 @@ class Generator:
         with torch.inference_mode(False), torch.utils._python_dispatch._disable_current_modes():
             self._state = torch.tensor(numbers, dtype=torch.int64, device="cpu")
         self._numbers = self._state.numpy()  # the same memory
-        self._process = os.getpid()
+        self._process = _worker()
 
     def _set(self, numbers: list[int], task: int | None = None) -> None:
         """Change the state. In a backward pass this makes draws possible."""
         with _lock:
             self._numbers[:] = [*numbers, _C._current_graph_task_id() if task is None else task]
-            self._process = os.getpid()
+            self._process = _worker()
 
     def manual_seed(self, seed: int, *, stream: int = 0) -> Generator:
         """Go to the beginning of a seed, as `Generator(seed, stream=stream)`; returns the generator.
@@ -300,7 +301,6 @@ def check_transforms() -> None:
 
 
 default_generator = Generator()
-default_generator._process = _NO_PROCESS
 """The generator of the process: that of every function and layer without `generator=`."""
 
 
