@@ -1,7 +1,7 @@
 """Programs in processes of their own, which begin with torch already imported: two thirds of what a start takes.
 
 One process imports torch, and nothing of RepDL; each program runs in a fork of it, in its own folder, with its own
-environment, modules and exit handlers.
+environment, modules and exit handlers. It ends behind these: what an interpreter takes down at its end stays.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import io
 import json
+import multiprocessing.process
 import os
 import runpy
 import subprocess
@@ -55,7 +56,7 @@ class _Server:
 
     def __init__(self, read: dict[str, str]) -> None:
         # Without PYTHONPATH, which each program has its own of.
-        others = {name: value for name, value in os.environ.items() if not name.startswith(READ_BEFORE)}
+        others = {k: value for k, value in os.environ.items() if not k.startswith((*READ_BEFORE, "REPDL_"))}
         self._process = subprocess.Popen(
             [sys.executable, __file__], env=others | read, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
@@ -69,7 +70,11 @@ class _Server:
         with self._lock:
             to.write(json.dumps(request) + "\n")
             to.flush()
-            return int(answers.readline())
+            status = answers.readline()
+        if not status:
+            _server.cache_clear()
+            raise RuntimeError("processes.python: the process that has torch has ended")
+        return int(status)
 
 
 @cache
@@ -94,6 +99,7 @@ def _serve() -> None:
 def _run(command: list[str], environment: dict[str, str], cwd: str, out: str, err: str) -> None:
     """Be the program; never returns."""
     os.chdir(cwd)
+    multiprocessing.process.ORIGINAL_DIR = cwd  # type: ignore[attr-defined]
     os.environ.clear()
     os.environ.update(environment)
     for path, descriptor in ((os.devnull, 0), (out, 1), (err, 2)):
