@@ -217,8 +217,7 @@ def test_files__a_program_ends_when_its_checkpoint_is_there(tmp_path: Path) -> N
         if error:
             (tmp_path / "d" / name).mkdir(parents=True)
         target = tmp_path / "d" / "c" if error else tmp_path / name
-        done = processes.python("-c", code, target)
-        assert done.returncode == 0, done.stderr
+        done = subprocess.run([sys.executable, "-c", code, str(target)], capture_output=True, text=True, check=True)
         assert done.stdout == "end\n" and (error in done.stderr if error else not done.stderr), done.stderr
     assert checkpoint.load(tmp_path / "c").extra.sum() == 2 * 10**7
 
