@@ -79,7 +79,8 @@ class Gemm {
 
       const std::int64_t depth = std::min(piece, std::max<std::int64_t>(K_, 1));
       const Scratch<float> a(packed_floats(pack_a_, tile_.mc, depth));
-      const Scratch<float> b(packed_floats(pack_b_, block.n_panels * nr_, depth));
+      const std::int64_t kept = block.m <= tile_.mc ? 1 : block.n_panels;  // packed panels of B at a time
+      const Scratch<float> b(packed_floats(pack_b_, kept * nr_, depth));
       const Scratch<float> partial((block.levels + (resumes ? 1 : 0)) * block.level_size);
       block.a = a.data();
       block.b = b.data();
@@ -90,7 +91,6 @@ class Gemm {
 
   void loop_pc(const Block& block) const {
     for_each_piece(K_, chunk_, [&](const Piece& piece) {
-      const auto b = pack_block(pack_b_, block.j0, block.n, nr_, piece.k0, piece.kc, block.b);
       MicroTile tile;
       tile.kc = piece.kc;
       tile.chunk = std::min(chunk_, piece.kc);
@@ -103,7 +103,12 @@ class Gemm {
       tile.last = piece.last;
       tile.index = piece.chunk;
       tile.level_stride = block.level_size;
-      loop_ic(block, piece, b, tile);
+      if (block.m <= tile_.mc) {
+        REPDL_ROUTE("product: panels of B are packed when they are used");
+        loop_ic(block, piece, panels_once(pack_b_, block.j0, block.n, nr_, piece.k0, piece.kc, block.b), tile);
+      } else {
+        loop_ic(block, piece, pack_block(pack_b_, block.j0, block.n, nr_, piece.k0, piece.kc, block.b), tile);
+      }
     });
   }
 

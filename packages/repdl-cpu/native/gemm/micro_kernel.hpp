@@ -47,6 +47,11 @@ constexpr int max_vectors(int rows) {
   const int fit = (Vec::registers - left) / (rows + 1);
   return fit < 1 ? 1 : fit > 4 ? 4 : fit;
 }
+constexpr int max_rows_of(int vectors) {
+  int rows = max_rows;
+  while (max_vectors(rows) < vectors) --rows;
+  return rows;
+}
 
 // The kernel for a tile of `rows` rows and `vectors` vectors.
 MicroKernel micro_kernel(int rows, int vectors, Unpacked unpacked);

@@ -53,6 +53,30 @@ PackedPanels pack_block(const Packer& packer, std::int64_t first, std::int64_t c
   return {dst, first, count, kc, width};
 }
 
+// The same where one block of rows uses each panel: it is packed then, in the place of the one before, in L1 or L2.
+template <class Packer>
+struct PanelsOnce {
+  static constexpr bool unpacked = false;
+  const Packer& packer;
+  std::int64_t first, count, k0, kc;
+  int width;
+  float* dst;
+
+  Panel panel(std::int64_t p) const {
+    const std::int64_t at = p * width;
+    const int size = static_cast<int>(std::min<std::int64_t>(width, count - at));
+    packer.pack(first + at, size, width, k0, kc, dst);
+    return {first + at, size, dst};
+  }
+  static const std::int64_t* offset() { return nullptr; }
+};
+
+template <class Packer>
+PanelsOnce<Packer> panels_once(const Packer& packer, std::int64_t first, std::int64_t count, int width, std::int64_t k0,
+                               std::int64_t kc, float* dst) {
+  return {packer, first, count, k0, kc, width, dst};
+}
+
 template <class Packer>
 std::int64_t packed_floats(const Packer&, std::int64_t count, std::int64_t kc) {
   return count * kc + pack_slack;
@@ -87,6 +111,10 @@ class Prepacked {
 inline PackedPanels pack_block(const Prepacked& packed, std::int64_t first, std::int64_t count, int width,
                                std::int64_t k0, std::int64_t kc, float*) {
   return {packed.block(first, k0, kc), first, count, kc, width};
+}
+inline PackedPanels panels_once(const Prepacked& packed, std::int64_t first, std::int64_t count, int width,
+                                std::int64_t k0, std::int64_t kc, float* dst) {
+  return pack_block(packed, first, count, width, k0, kc, dst);
 }
 inline std::int64_t packed_floats(const Prepacked&, std::int64_t, std::int64_t) { return 0; }
 
@@ -140,6 +168,10 @@ struct RunPanels {
 inline RunPanels pack_block(const RunOperand& operand, std::int64_t first, std::int64_t, int width, std::int64_t k0,
                             std::int64_t, float*) {
   return {operand, first / width, k0};
+}
+inline RunPanels panels_once(const RunOperand& operand, std::int64_t first, std::int64_t count, int width,
+                             std::int64_t k0, std::int64_t kc, float* dst) {
+  return pack_block(operand, first, count, width, k0, kc, dst);
 }
 inline std::int64_t packed_floats(const RunOperand&, std::int64_t, std::int64_t) { return 0; }
 

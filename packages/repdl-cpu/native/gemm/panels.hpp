@@ -39,7 +39,7 @@ class PrepackedB {
     if (m <= max_panel_rows && width_ == tile_vectors * Vec::width)
       done = m == 1 ? few_rows<1>(n, K, chunk, a, out, first) : few_rows<2>(n, K, chunk, a, out, first);
     if (done == n) return;
-    Tiling tile(m, n - done, K);
+    Tiling tile(m, n - done, K, 0, width_ / Vec::width);
     tile.nv = width_ / Vec::width;
     tile.nc = (n - done + width_ - 1) / width_ * width_;
     tile.ms = (m + tile.mc - 1) / tile.mc * tile.mc;
@@ -129,6 +129,10 @@ class PrepackedB {
 inline PrepackedB::Block pack_block(const PrepackedB::From& from, std::int64_t first, std::int64_t count, int,
                                     std::int64_t k0, std::int64_t, float*) {
   return {from.panels, from.column, first, count, k0};
+}
+inline PrepackedB::Block panels_once(const PrepackedB::From& from, std::int64_t first, std::int64_t count, int width,
+                                     std::int64_t k0, std::int64_t kc, float* dst) {
+  return pack_block(from, first, count, width, k0, kc, dst);
 }
 inline std::int64_t packed_floats(const PrepackedB::From&, std::int64_t, std::int64_t) { return 0; }
 

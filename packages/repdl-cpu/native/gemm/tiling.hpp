@@ -68,20 +68,18 @@ struct Tiling {
 
   Tiling() = default;
 
-  // Columns that are read in place come in runs: no panel is longer, and no block is packed.
-  Tiling(std::int64_t m, std::int64_t n, std::int64_t K, std::int64_t run = 0) {
+  // Tiles of so many vectors at most. Columns that are read in place come in runs: no panel is longer, and no block
+  // is packed.
+  Tiling(std::int64_t m, std::int64_t n, std::int64_t K, std::int64_t run = 0, int most_vectors = wide_tile) {
     const std::int64_t depth = std::max<std::int64_t>(1, std::min(K, max_piece));
-    const std::int64_t panels = (m + max_rows - 1) / max_rows;
-    mr = static_cast<int>((m + panels - 1) / panels);
-    const std::int64_t vectors = ((run ? run : n) + Vec::width - 1) / Vec::width;
-    nv = static_cast<int>(std::min<std::int64_t>(max_vectors(mr), vectors));
-    const std::int64_t m_panels = (m + mr - 1) / mr, most = std::clamp<std::int64_t>(a_block / depth / mr, 1, 18);
-    const std::int64_t blocks = (m_panels + most - 1) / most;
-    mc = (m_panels + blocks - 1) / blocks * mr;
-    // With one panel of rows, a packed panel of columns is used once: it stays in L1.
-    const std::int64_t wide = run           ? 4096 / nr() * nr()
-                              : panels == 1 ? nr()
-                                            : std::clamp<std::int64_t>(b_block / depth / nr(), 1, 2048 / nr()) * nr();
+    const std::int64_t vectors = std::max<std::int64_t>(1, ((run ? run : n) + Vec::width - 1) / Vec::width);
+    nv = static_cast<int>(even_part(vectors, most_vectors));
+    mr = static_cast<int>(even_part(m, max_rows_of(nv)));
+    nv = static_cast<int>(even_part(vectors, std::max(most_vectors, max_vectors(mr))));  // few rows take more
+    const std::int64_t m_panels = (m + mr - 1) / mr, most = std::clamp<std::int64_t>(a_block / depth, mr, 252) / mr;
+    mc = even_part(m_panels, most) * mr;
+    const std::int64_t wide =
+        run ? 4096 / nr() * nr() : std::clamp<std::int64_t>(b_block / depth / nr(), 1, 2048 / nr()) * nr();
     nc = std::min<std::int64_t>((n + nr() - 1) / nr() * nr(), wide);
     ms = std::min((m + mc - 1) / mc * mc, rows_with_levels(K));
   }
@@ -105,6 +103,16 @@ struct Tiling {
   std::int64_t nr() const { return static_cast<std::int64_t>(nv) * Vec::width; }
 
  private:
+  // Vectors of a tile where there is a choice. With 32 registers, 6 rows of 4 vectors take fewer loads a product than
+  // 14 rows of 2: on an Ice Lake core 165 GFLOP/s instead of 150.
+  static constexpr int wide_tile = Vec::width == 16 ? 4 : max_vectors(max_rows);
+
+  // The largest part where n is cut into parts of `most` at most, as even as they can be.
+  static std::int64_t even_part(std::int64_t n, std::int64_t most) {
+    const std::int64_t parts = (n + most - 1) / most;
+    return (n + parts - 1) / parts;
+  }
+
   // Where k has several pieces, every output of a block keeps partial sums: as many rows as there is room for.
   std::int64_t rows_with_levels(std::int64_t K) const {
     const int levels = K > max_piece ? tree_levels((K + max_piece - 1) / max_piece) + 1 : 0;
