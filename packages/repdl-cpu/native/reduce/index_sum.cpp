@@ -37,6 +37,7 @@ constexpr std::int64_t narrow_bytes = 64;              // of a row: a cache line
 constexpr std::int64_t rows_a_term = 8;                // from which on terms are few
 constexpr std::int64_t many_rows = tuned(4096, 64);    // of which few terms may be sorted apart
 constexpr std::int64_t rows_a_block = tuned(1024, 9);  // of narrow sums, which are finished together
+constexpr std::int64_t most_counted = std::numeric_limits<std::uint32_t>::max();  // terms and rows of narrow sums
 constexpr std::int64_t terms_a_look = tuned(4096, 8);  // after which it is seen whether too many of them meet
 
 // The sum of n numbers in memory; those behind them are read, and count for nothing, up to a vector.
@@ -177,13 +178,13 @@ void sum_narrow_row(const T* first, std::int64_t count, std::int64_t width, cons
   for (std::int64_t c = 0; c < width; ++c) row[c] = canonical(row[c]);
 }
 
-template <class Place, class T, class Finish>
+template <class T, class Finish>
 void sum_narrow(const T* x, const std::int64_t* index, std::int64_t n, std::int64_t size, std::int64_t width,
                 const Contract& contract, int threads, const Finish& finish, T* out) {
   REPDL_ROUTE("index_sum: narrow", sizeof(T));
   const Scratch<T> scratch(n * width + max_lanes);
   T* sorted = scratch.data();
-  const Terms<Place> terms(index, n, size, TermRows<T>{sorted, width}, [=](std::int64_t i, T* to) {
+  const Terms<std::uint32_t> terms(index, n, size, TermRows<T>{sorted, width}, [=](std::int64_t i, T* to) {
     if (width == 1)
       *to = x[i];
     else
@@ -240,13 +241,23 @@ void sum_sparse(const T* x, const std::int64_t* index, std::int64_t n, std::int6
   });
 }
 
-template <class Place, class T, class Finish>
+// Row i is that of the term at place[i], from some column on.
+template <class T>
+struct PlacedRows {
+  const T* x;
+  const std::int64_t* place;
+  std::int64_t width;
+
+  const T* operator()(std::int64_t i) const { return x + place[i] * width; }
+};
+
+template <class T, class Finish>
 void sum_wide(const T* x, const std::int64_t* index, std::int64_t n, std::int64_t size, std::int64_t width,
               const Contract& contract, int threads, const Finish& finish, T* out) {
-  const Scratch<Place> scratch(n + 1);
-  Place* places = scratch.data();
-  const Terms<Place> terms(index, n, size, TermRows<Place>{places, 1},
-                           [=](std::int64_t i, Place* to) { *to = static_cast<Place>(i); });
+  const Scratch<std::int64_t> scratch(n + 1);
+  std::int64_t* places = scratch.data();
+  const Terms<std::int64_t> terms(index, n, size, TermRows<std::int64_t>{places, 1},
+                                  [](std::int64_t i, std::int64_t* to) { *to = i; });
   // Tiles of columns for all threads, but of a cache line at least: then no row is too long for one thread.
   const std::int64_t wanted = (width + threads - 1) / threads;
   const std::int64_t tile = std::clamp<std::int64_t>((wanted + 63) / 64 * 64, 64, max_sum_columns);
@@ -258,11 +269,9 @@ void sum_wide(const T* x, const std::int64_t* index, std::int64_t n, std::int64_
       const std::int64_t from = terms.row_at(std::max<std::int64_t>(0, begin - t * work), size);
       const std::int64_t until = end < (t + 1) * work ? terms.row_at(end - t * work, size) : size;
       for (std::int64_t k = from; k < until; ++k) {
-        const Place* place = places + terms.begin(k);
         const std::int64_t count = terms.count(k);
         T* to = out + k * width + first;
-        const auto row = [=](std::int64_t i) { return x + static_cast<std::int64_t>(place[i]) * width + first; };
-        sum_rows(count, columns, row, to, contract);
+        sum_rows(count, columns, PlacedRows<T>{x + first, places + terms.begin(k), width}, to, contract);
         finish.row(count, k * width + first, columns, to);
       }
     }
@@ -278,18 +287,15 @@ void sum_terms(const Tensor& values, const Tensor& index, const Contract& contra
   const auto* at = index.as<std::int64_t>();
   T* out = output.as<T>();
   const bool narrow = width * static_cast<std::int64_t>(sizeof(T)) < narrow_bytes;
-  constexpr std::int64_t most = std::numeric_limits<std::uint32_t>::max();
-  if (n < most) {
-    if (width == 1 && size < most && n <= size && fits_lanes(4, contract) &&
-        (n <= size / rows_a_term ? sum_in_lanes<OneLane<T>>(x, at, n, size, contract, exec.threads, finish, out)
-                                 : sum_in_lanes<TwoLanes<T>>(x, at, n, size, contract, exec.threads, finish, out)))
-      return;
-    if (narrow && size >= many_rows && size < most && size / rows_a_term >= n)
-      return sum_sparse(x, at, n, size, width, contract, exec.threads, finish, out);
-    if (narrow) return sum_narrow<std::uint32_t>(x, at, n, size, width, contract, exec.threads, finish, out);
-    return sum_wide<std::uint32_t>(x, at, n, size, width, contract, exec.threads, finish, out);
-  }
-  sum_wide<std::int64_t>(x, at, n, size, width, contract, exec.threads, finish, out);
+  if (n >= most_counted || !narrow) return sum_wide<T>(x, at, n, size, width, contract, exec.threads, finish, out);
+  const bool few = n <= size / rows_a_term;
+  if (width == 1 && size < most_counted && n <= size && fits_lanes(4, contract) &&
+      (few ? sum_in_lanes<OneLane<T>>(x, at, n, size, contract, exec.threads, finish, out)
+           : sum_in_lanes<TwoLanes<T>>(x, at, n, size, contract, exec.threads, finish, out)))
+    return;
+  if (few && size >= many_rows && size < most_counted)
+    return sum_sparse(x, at, n, size, width, contract, exec.threads, finish, out);
+  sum_narrow(x, at, n, size, width, contract, exec.threads, finish, out);
 }
 
 template <class T>
