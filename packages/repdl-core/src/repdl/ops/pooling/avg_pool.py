@@ -60,7 +60,8 @@ def _tiles(input: Tensor, counts: Sequence[int], kernel: Sequence[int]) -> tuple
     lead = input.dim() - len(counts)
     shape = list(input.shape[:lead])
     for d, (count, n) in enumerate(zip(counts, kernel)):
-        input = input.narrow(lead + d, 0, count * n)
+        if input.shape[lead + d] != count * n:  # a view of all would have a derivative that copies it
+            input = input.narrow(lead + d, 0, count * n)
         shape += [count, n]
     view, inner = input.reshape(shape), list(range(lead + 1, len(shape), 2))
     if 1 < math.prod(kernel) <= FEW and input.numel() >= MANY:
