@@ -55,7 +55,7 @@ void loop(const float* x, float* y, int n) {
   if constexpr (std::is_void_v<Paths>) {
     for (int i = 0; i < n; ++i) y[i] = F<float>()(x[i]);
   } else {
-    repdl::exact::evaluate(Paths(), x, y, n);
+    repdl::exact::evaluate(Paths(), y, n, x);
   }
 }
 
@@ -79,7 +79,7 @@ void pow_by_exponent(const float* x, float* y, int n) {
   const auto loop = [&](const auto& power) {
     for (int i = 0; i < n; ++i) y[i] = repdl::canonical(power(x[i]));
   };
-  if (!repdl::exact::with_plain_power(exponent, loop)) repdl::exact::evaluate(repdl::exact::Pow(exponent), x, y, n);
+  if (!repdl::exact::with_plain_power(exponent, loop)) repdl::exact::evaluate(repdl::exact::Pow(exponent), y, n, x);
 }
 
 double libm_pow(double x) { return std::pow(x, static_cast<double>(exponent)); }

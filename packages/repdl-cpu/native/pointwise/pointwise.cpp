@@ -49,9 +49,9 @@ struct Dense<F, std::index_sequence<I...>> {
     T* out = reinterpret_cast<T*>(output);
     using Paths = typename pointwise::PathsOf<F>::type;
     if constexpr (!std::is_void_v<Paths>) {
-      if (x[0] != output) {
+      if (((x[I] != output) && ...)) {
         REPDL_ROUTE("pointwise: two paths");
-        return exact::evaluate(Paths(), reinterpret_cast<const float*>(x[0]), out, n);
+        return exact::evaluate(Paths(), out, n, reinterpret_cast<const float*>(x[I])...);
       }
     }
     const std::tuple<const Element<I>*...> operands{reinterpret_cast<const Element<I>*>(x[I])...};

@@ -13,7 +13,7 @@ namespace {
 constexpr std::int64_t pow_grain = 1 << 11;  // elements worth a thread
 
 void evaluate(float exponent, const float* x, float* y, std::int64_t n) {
-  exact::evaluate(exact::Pow(exponent), x, y, n);
+  exact::evaluate(exact::Pow(exponent), y, n, x);
 }
 void evaluate(double exponent, const double* x, double* y, std::int64_t n) {
   row_loop_double(n, [=](std::int64_t i, auto part) {

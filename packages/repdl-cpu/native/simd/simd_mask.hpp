@@ -199,7 +199,7 @@ template <class F>
 __attribute__((noinline)) Vec each_of_apart(Vec x) {
   float in[Vec::width], out[Vec::width];
   x.store(in);
-  exact::evaluate(F(), in, out, Vec::width);
+  exact::evaluate(F(), out, Vec::width, in);
   return Vec::load(out);
 }
 

@@ -11,6 +11,7 @@
 #pragma once
 
 #include "repdl/exact/atan.hpp"
+#include "repdl/exact/two_paths.hpp"
 
 namespace repdl::exact {
 
@@ -109,6 +110,19 @@ REPDL_HD inline float precise_angle_of(double y, double x) {
   return rounded_sum(whole.high, whole.low);
 }
 
+// Between which floats the angle of a point (b, a) lies, left of the axis or right of it; a, b >= 0, neither both 0 nor
+// both inf.
+struct AngleOfSizes {
+  float low, high;
+
+  REPDL_HD AngleOfSizes(double a, double b, bool left) {
+    const double acute = angle(a, b);
+    const double whole = left ? 0x1.921fb54442d18p+1 - (acute - 0x1.1a62633145c07p-53) : acute;
+    low = static_cast<float>(mul(whole, 1.0 - 0x1p-49));
+    high = static_cast<float>(mul(whole, 1.0 + 0x1p-49));
+  }
+};
+
 REPDL_HD inline float atan2(float y, float x) {
   if (x != x || y != y) return quiet_nan();
   const bool below = to_bits(y) >> 63 != 0, left = to_bits(x) >> 63 != 0;
@@ -117,11 +131,25 @@ REPDL_HD inline float atan2(float y, float x) {
     a = a == 0.0 ? 0.0 : 1.0;
     b = 1.0;
   }
-  const double acute = angle(a, b);
-  const double whole = left ? 0x1.921fb54442d18p+1 - (acute - 0x1.1a62633145c07p-53) : acute;
-  float size = static_cast<float>(mul(whole, 1.0 - 0x1p-49));
-  if (size != static_cast<float>(mul(whole, 1.0 + 0x1p-49))) size = precise_angle_of(a, left ? -b : b);
+  const AngleOfSizes angle(a, b, left);
+  const float size = angle.low == angle.high ? angle.low : precise_angle_of(a, left ? -b : b);
   return below ? -size : size;
 }
+
+// Apart, with registers of its own.
+REPDL_HD_APART inline float atan2_accurate(float y, float x) { return atan2(y, x); }
+
+// Two paths (see two_paths.hpp): `fast` for nearly all points, `accurate` for every one.
+struct Atan2 {
+  REPDL_HD float fast(float y, float x, std::uint32_t& uncertain) const {
+    const double a = y < 0.0f ? -y : y, b = x < 0.0f ? -x : x;
+    const AngleOfSizes angle(a, b, x < 0.0f);
+    // Of 0, inf and NaN signs or sizes are others. Masks, not conditions: of those no compiler makes vectors.
+    const bool usual = (a > 0.0) & (b > 0.0) & (a - a == 0.0) & (b - b == 0.0);
+    uncertain |= !usual | (angle.low != angle.high);
+    return y < 0.0f ? -angle.low : angle.low;
+  }
+  REPDL_HD float accurate(float y, float x) const { return atan2_accurate(y, x); }
+};
 
 }  // namespace repdl::exact

@@ -1,4 +1,4 @@
-// x**p for one float p and many x, correctly rounded to float.
+// x**p for one float p and many x, or for as many p, correctly rounded to float.
 //
 // fast: 2**(p log2|x|) in double. log2 has a relative error near 2**-52 and |p log2|x|| is at
 // most 152 where it matters, so that the result's relative error is below 2**-43. It is certain
@@ -26,10 +26,11 @@ struct Pow {
   std::uint32_t sign_kept;              // the sign bit if it is odd
 
   REPDL_HD explicit Pow(float exponent) : p(exponent) {
-    special_power = p == 0.0f || !(p - p == 0.0f);
-    const double size = p < 0.0f ? -p : p;
-    integer = size >= 0x1p+23 || (size + magic) - magic == size;
-    odd = integer && size < 0x1p+24 && (mul(0.5, size) + magic) - magic != mul(0.5, size);
+    // Masks here too: powers of as many exponents are vectors.
+    special_power = (p == 0.0f) | !(p - p == 0.0f);
+    const double size = p < 0.0f ? -p : p, half = mul(0.5, size);
+    integer = (size >= 0x1p+23) | ((size + magic) - magic == size);
+    odd = integer & (size < 0x1p+24) & ((half + magic) - magic != half);
     no_power_of_negatives = !integer;
     sign_kept = odd ? 0x80000000u : 0u;
   }
@@ -145,6 +146,12 @@ struct Pow {
 
 // Pow(p).accurate(x): apart, with registers of its own.
 REPDL_HD_APART inline float pow_accurate(float x, float p) { return Pow(p).accurate(x); }
+
+// x**p, both of them arguments.
+struct Powers {
+  REPDL_HD float fast(float x, float p, std::uint32_t& uncertain) const { return Pow(p).fast(x, uncertain); }
+  REPDL_HD float accurate(float x, float p) const { return pow_accurate(x, p); }
+};
 
 REPDL_HD inline float pow(float x, float p) {
   std::uint32_t uncertain = 0;

@@ -162,6 +162,7 @@ struct Tanh : Exact {
 template <class T>
 struct PowTensor : Scalars {
   static constexpr auto op = "pow_tensor";
+  using Paths = std::conditional_t<std::is_same_v<T, float>, exact::Powers, void>;
   REPDL_HD T operator()(T base, T exponent) const {
     using exact::pow;
     return pow(base, exponent);
@@ -261,6 +262,7 @@ struct Sinh : Scalars {
 template <class T>
 struct Atan2 : Scalars {
   static constexpr auto op = "atan2";
+  using Paths = std::conditional_t<std::is_same_v<T, float>, exact::Atan2, void>;
   REPDL_HD T operator()(T y, T x) const {
     using exact::atan2;
     return atan2(y, x);
