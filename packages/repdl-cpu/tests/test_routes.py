@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 import torch
-from row_loops import SPECIAL, check, elements_of_few_terms, on, rows_of_elements, running, scans
+from row_loops import SPECIAL, check, elements_of_few_terms, on, rows_of_elements, running, scans, short_rows
 
 import repdl
 import repdl_cpu
@@ -400,6 +400,7 @@ def test_routes__all_are_taken(build: Callable[..., Path], load_module: Callable
 
 def test_routes__pointwise() -> None:
     pointwise_strides()
+    short_rows()
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -454,6 +455,7 @@ def take_routes(width: int) -> None:
                 layers("values", contract, width)
             matmul_gemv("values")
             pointwise_strides()
+            short_rows()
             asgd_before_averages(torch.float32)
             asgd_before_averages(torch.float64)
             split_k()

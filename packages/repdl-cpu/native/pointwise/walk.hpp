@@ -4,7 +4,8 @@
 //   for i over the broadcast shape, n elements that follow each other at a time:
 //     dense(f, x, out, n)      out[i] = f(x[0][i], x[1][i], ...), i < n
 //
-// An operand that does not follow itself, as one number or every second element, is copied, a block at a time.
+// An operand that does not follow itself, as one number or every second element, is copied, a block at a time. Where
+// rows are short, a block is several of them.
 #pragma once
 
 #include <algorithm>
@@ -31,10 +32,27 @@ void gather(void* out, const char* x, std::int64_t stride, std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) y[i] = first[i * stride];
 }
 
-inline void gather(void* out, const char* x, std::int64_t stride, std::int64_t n, std::int64_t width) {
-  if (width == sizeof(float)) return gather<float>(out, x, stride, n);
-  if (width == sizeof(double)) return gather<double>(out, x, stride, n);
-  gather<std::uint8_t>(out, x, stride, n);
+// `rows` rows of n, which lie row_stride apart, one behind the other. Up to `repeats` elements more are written.
+constexpr std::int64_t repeats = 16;
+template <class T>
+void gather_rows(char* out, const char* x, std::int64_t row_stride, std::int64_t stride, std::int64_t rows,
+                 std::int64_t n) {
+  T* y = reinterpret_cast<T*>(out);
+  const T* first = reinterpret_cast<const T*>(x);
+  for (; rows > 0; --rows, y += n, first += row_stride) {
+    if (stride == 0)
+      for (std::int64_t i = 0; i < n; i += repeats) std::fill(y + i, y + i + repeats, *first);
+    else
+      for (std::int64_t c = 0; c < n; ++c) y[c] = first[c * stride];
+  }
+}
+
+// `f` of an element of so many bytes.
+template <class F>
+void for_width(std::int64_t width, const F& f) {
+  if (width == sizeof(float)) return f(float());
+  if (width == sizeof(double)) return f(double());
+  f(std::uint8_t());
 }
 
 // The elements of one thread.
@@ -54,13 +72,19 @@ class Walk {
   void each(Dense dense, const void* f) const {
     const std::int64_t length = pass_.inner_size();
     for (std::int64_t i = begin_; i < end_;) {
-      const std::int64_t n = std::min(end_ - i, length - i % length);
-      row(dense, f, i, n);
+      const std::int64_t count = i % length == 0 && length <= short_row ? (end_ - i) / length : 0;
+      const std::int64_t n = count > 1 ? count * length : std::min(end_ - i, length - i % length);
+      if (count > 1)
+        rows(dense, f, i, count);
+      else
+        row(dense, f, i, n);
       i += n;
     }
   }
 
  private:
+  static constexpr std::int64_t block = tuned(1024, 32), short_row = tuned(256, 8);  // elements
+
   // Element `index` of the pass, of each operand.
   Addresses at(std::int64_t index) const {
     std::int64_t offset[N] = {};
@@ -85,7 +109,6 @@ class Walk {
     }
     if (all_dense) return dense(f, x, out, n);
     REPDL_ROUTE("pointwise: any strides", N);
-    constexpr std::int64_t block = tuned(1024, 32);
     alignas(64) char copies[N][block * sizeof(double)];
     for (std::int64_t first = 0; first < n; first += block) {
       const std::int64_t length = std::min(block, n - first);
@@ -94,10 +117,70 @@ class Walk {
       for (std::size_t k = 0; k < N; ++k) {
         here[k] = x[k] + first * stride[k] * width_[k];
         if (stride[k] == 1) continue;
-        if (stride[k] != 0 || first == 0) gather(copies[k], here[k], stride[k], length, width_[k]);
+        if (stride[k] != 0 || first == 0)
+          for_width(width_[k], [&](auto element) { gather<decltype(element)>(copies[k], here[k], stride[k], length); });
         here[k] = copies[k];
       }
       dense(f, here, out + first * out_width_, length);
+    }
+  }
+
+  // How the elements of an operand lie: each behind the last one, the same ones in every row, or otherwise.
+  enum class Lies { dense, repeated, elsewhere };
+
+  Lies lies(std::size_t k) const {
+    bool dense = true, repeated = true;
+    std::int64_t next = 1;
+    for (int d = pass_.dims - 1; d >= 0; --d) {
+      dense = dense && pass_.stride[k][d] == next;
+      repeated = repeated && (d == pass_.dims - 1 || pass_.stride[k][d] == 0);
+      next *= pass_.size[d];
+    }
+    return dense ? Lies::dense : repeated ? Lies::repeated : Lies::elsewhere;
+  }
+
+  // `count` whole rows from element `index` on, which is the first of one.
+  void rows(Dense dense, const void* f, std::int64_t index, std::int64_t count) const {
+    REPDL_ROUTE("pointwise: several rows", N);
+    const std::int64_t length = pass_.inner_size(), most = block / length;
+    const Addresses first = at(index);
+    Lies how[N];
+    for (std::size_t k = 0; k < N; ++k) how[k] = lies(k);
+    const bool moves = std::find(how, how + N, Lies::elsewhere) != how + N;
+    std::int64_t place[pointwise::Pass<N>::most] = {};  // of a row, in the dimensions outside of it
+    for (std::int64_t d = pass_.dims - 2, rest = index / length; d >= 0; rest /= pass_.size[d--])
+      place[d] = rest % pass_.size[d];
+    alignas(64) char copies[N][(block + repeats) * sizeof(double)];
+    Addresses row = first, here;
+    for (std::int64_t done = 0; done < count; done += most) {
+      const std::int64_t n = std::min(most, count - done);
+      if (done > 0) REPDL_ROUTE("pointwise: second block of rows", N);
+      for (std::int64_t r = 0; (moves || done == 0) && r < n;) {
+        const int last = pass_.dims - 2;
+        const std::int64_t run = std::min(n - r, pass_.size[last] - place[last]);
+        for (std::size_t k = 0; k < N; ++k)
+          if (how[k] == Lies::elsewhere || (how[k] == Lies::repeated && done == 0))
+            for_width(width_[k], [&](auto element) {
+              gather_rows<decltype(element)>(copies[k] + r * length * width_[k], row[k], pass_.stride[k][last],
+                                             pass_.stride[k][last + 1], run, length);
+            });
+        advance(run, place, row);
+        r += run;
+      }
+      for (std::size_t k = 0; k < N; ++k)
+        here[k] = how[k] == Lies::dense ? first[k] + done * length * width_[k] : copies[k];
+      dense(f, here, out_ + (index + done * length) * out_width_, n * length);
+    }
+  }
+
+  // To the row that is `run` further, at most the first of the next ones.
+  void advance(std::int64_t run, std::int64_t* place, Addresses& row) const {
+    for (int d = pass_.dims - 2; d >= 0; --d, run = 1) {
+      place[d] += run;
+      for (std::size_t k = 0; k < N; ++k) row[k] += run * pass_.stride[k][d] * width_[k];
+      if (place[d] < pass_.size[d]) return;
+      place[d] = 0;
+      for (std::size_t k = 0; k < N; ++k) row[k] -= pass_.size[d] * pass_.stride[k][d] * width_[k];
     }
   }
 

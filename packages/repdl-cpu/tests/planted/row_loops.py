@@ -13,6 +13,7 @@ import repdl_cpu
 from repdl.registry import implementation
 from repdl.registry.backend import get_backend
 from repdl.testing import assert_same_bits, uniform
+from repdl.testing.dtypes import in_dtype
 
 SPECIAL = torch.tensor([0xFFC12345, 0x7F800000, 0xFF800000, 0x80000000, 1, 0], dtype=torch.uint32).view(torch.float32)
 """A NaN with a sign and a payload, infinities, zeros, a subnormal."""
@@ -89,3 +90,24 @@ def scans() -> None:
                     check(op, (*(t[:rows] for t in given), *args), expected[:rows], f"of {rows} rows of {n}")
                 columns = *(t.t().contiguous() for t in given), 0, *args[1:]
                 check(op, columns, expected.t(), f"of columns of {n}")
+
+
+SHORT_ROWS = [
+    *(((300, 5), (300, 1)), ((300, 5), (5,)), ((7, 1), (1, 6)), ((40, 3, 5), (40, 1, 5)), ((40, 3, 5), (40, 3, 1))),
+    *(((6, 50, 7), (6, 1, 1)), ((6, 50, 7), (50, 1)), ((3, 1, 4, 5), (1, 9, 1, 5)), ((2, 3, 1, 3, 2), (3, 7, 1, 2))),
+    ((1200, 2), (1, 2)),
+]
+"""Shapes that broadcast to rows that are shorter than a block of copies."""
+
+
+def short_rows() -> None:
+    """Several rows at a time, of operands that are repeated in every one, move along, or have gaps."""
+    for seed, (first, second) in enumerate(SHORT_ROWS):
+        for dtype in (torch.float32, torch.float64):
+            x = in_dtype(uniform(2 * seed, *first, special=True), dtype)
+            y = in_dtype(uniform(2 * seed + 1, *second, special=True), dtype)
+            gaps = in_dtype(uniform(seed, *first[:-1], 2 * first[-1]), dtype)[..., ::2]
+            for a, b in ((x, y), (y, x), (gaps, y), (gaps.movedim(0, -2), y.sum() * x.movedim(0, -2))):
+                what = f"{tuple(a.shape)} {tuple(b.shape)} {dtype}"
+                check("sub", (a, b, "v1"), on("reference", "sub", a, b, "v1"), what)
+                check("where", (b > 0, a, b, "v1"), on("reference", "where", b > 0, a, b, "v1"), what)
