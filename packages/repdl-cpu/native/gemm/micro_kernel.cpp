@@ -37,10 +37,16 @@ void run(const MicroTile& t) {
   if (t.last && t.transposed) REPDL_ROUTE("tile: transposed", R);
   constexpr int width = Vec::width, line = 16;  // floats of a line of the cache
   Vec acc[R][V];
+  const auto each = [](const auto& f) __attribute__((always_inline)) {
 #pragma GCC unroll 16
-  for (int i = 0; i < R; ++i)
+    for (int i = 0; i < R; ++i)
 #pragma GCC unroll 4
-    for (int j = 0; j < V; ++j) acc[i][j] = t.resume ? Vec::load(t.chain + (i * V + j) * width) : Vec::zero();
+      for (int j = 0; j < V; ++j) f(i, j);
+  };
+  if (t.resume)
+    each([&](int i, int j) { acc[i][j] = Vec::load(t.chain + (i * V + j) * width); });
+  else
+    each([&](int i, int j) { acc[i][j] = Vec::zero(); });
 
   // Partial sums of the tree: those of the piece in L1, the others in memory.
   constexpr int whole = (R + width - 1) / width * width;  // rows that store_transposed reads
@@ -51,17 +57,9 @@ void run(const MicroTile& t) {
   const auto join = [&](int l) __attribute__((always_inline)) {
     if (l >= t.local_levels) REPDL_ROUTE("tile: tree of several pieces");
     const float* left = level(l);
-#pragma GCC unroll 16
-    for (int i = 0; i < R; ++i)
-#pragma GCC unroll 4
-      for (int j = 0; j < V; ++j) acc[i][j] = Vec::load(left + (i * V + j) * width) + acc[i][j];
+    each([&](int i, int j) { acc[i][j] = Vec::load(left + (i * V + j) * width) + acc[i][j]; });
   };
-  const auto store = [&](float* place) {
-#pragma GCC unroll 16
-    for (int i = 0; i < R; ++i)
-#pragma GCC unroll 4
-      for (int j = 0; j < V; ++j) acc[i][j].store(place + (i * V + j) * width);
-  };
+  const auto store = [&](float* place) { each([&](int i, int j) { acc[i][j].store(place + (i * V + j) * width); }); };
 
   if (t.last && t.transposed)  // lines far apart, which are fetched while the products are made
     for (int j = 0; j < t.columns; ++j) __builtin_prefetch(t.c + j * t.ldc, 1);
@@ -100,32 +98,31 @@ void run(const MicroTile& t) {
     store(level(waits));
     if (!more) return;
     ++index;
-#pragma GCC unroll 16
-    for (int i = 0; i < R; ++i)
-#pragma GCC unroll 4
-      for (int j = 0; j < V; ++j) acc[i][j] = Vec::zero();
+    each([&](int i, int j) { acc[i][j] = Vec::zero(); });
   }
 
-#pragma GCC unroll 16
-  for (int i = 0; i < R; ++i)
-#pragma GCC unroll 4
-    for (int j = 0; j < V; ++j) {
-      Vec result = acc[i][j];
+  if (t.row_bias) each([&](int i, int j) { acc[i][j] = acc[i][j] + Vec::set1(t.row_bias[i]); });
+  if (t.column_bias) {
+    Vec bias[V];
+    for (int j = 0; j < V; ++j)
+      bias[j] = t.columns - j * width >= width ? Vec::load(t.column_bias + j * width)
+                                               : Vec::load(t.column_bias + j * width, t.columns - j * width);
+    each([&](int i, int j) { acc[i][j] = acc[i][j] + bias[j]; });
+  }
+  if (t.transposed) {
+    each([&](int i, int j) { canonical(acc[i][j]).store(local[0] + (i * V + j) * width); });
+    store_transposed(local[0], V * width, R, t.columns, t.c, t.ldc);
+  } else if (t.columns == V * width) {
+    each([&](int i, int j) { canonical(acc[i][j]).store(t.c + i * t.ldc + j * width); });
+  } else {
+    each([&](int i, int j) {
       const int left = t.columns - j * width;
-      if (t.row_bias) result = result + Vec::set1(t.row_bias[i]);
-      if (t.column_bias)
-        result = result +
-                 (left >= width ? Vec::load(t.column_bias + j * width) : Vec::load(t.column_bias + j * width, left));
-      result = canonical(result);
-      float* c = t.c + i * t.ldc + j * width;
-      if (t.transposed)
-        result.store(local[0] + (i * V + j) * width);
-      else if (left >= width)
-        result.store(c);
+      if (left >= width)
+        canonical(acc[i][j]).store(t.c + i * t.ldc + j * width);
       else
-        result.store(c, left);
-    }
-  if (t.transposed) store_transposed(local[0], V * width, R, t.columns, t.c, t.ldc);
+        canonical(acc[i][j]).store(t.c + i * t.ldc + j * width, left);
+    });
+  }
 }
 
 template <int R, int V, Unpacked unpacked>
