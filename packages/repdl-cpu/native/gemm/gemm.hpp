@@ -7,9 +7,9 @@
 //
 //   jc   columns of C, nc at a time
 //   is   rows of C, ms at a time: their partial sums are kept between pieces of k
-//   pc   pieces of k: packs a block of B, for L3
+//   pc   pieces of k: packs a block of B, for L3, or where one block of rows uses it, each panel in jr
 //   ic   rows, mc at a time: packs a block of A, for L2
-//   jr   micro-panels of B, nr columns each, in L1
+//   jr   micro-panels of B, nr columns each, in L1 or L2
 //   ir   micro-panels of A, mr rows each: a micro-tile in registers (micro_kernel.cpp)
 #pragma once
 
@@ -104,7 +104,7 @@ class Gemm {
       tile.index = piece.chunk;
       tile.level_stride = block.level_size;
       if (block.m <= tile_.mc) {
-        REPDL_ROUTE("product: panels of B are packed when they are used");
+        REPDL_ROUTE("product: one block of rows");
         loop_ic(block, piece, panels_once(pack_b_, block.j0, block.n, nr_, piece.k0, piece.kc, block.b), tile);
       } else {
         loop_ic(block, piece, pack_block(pack_b_, block.j0, block.n, nr_, piece.k0, piece.kc, block.b), tile);

@@ -65,7 +65,7 @@ struct PanelsOnce {
   Panel panel(std::int64_t p) const {
     const std::int64_t at = p * width;
     const int size = static_cast<int>(std::min<std::int64_t>(width, count - at));
-    packer.pack(first + at, size, width, k0, kc, dst);
+    if (kc > 0) packer.pack(first + at, size, width, k0, kc, dst);
     return {first + at, size, dst};
   }
   static const std::int64_t* offset() { return nullptr; }

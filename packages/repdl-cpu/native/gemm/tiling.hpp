@@ -68,8 +68,8 @@ struct Tiling {
 
   Tiling() = default;
 
-  // Tiles of so many vectors at most. Columns that are read in place come in runs: no panel is longer, and no block
-  // is packed.
+  // Tiles of so many vectors at most, but of few rows of as many as the registers take. Columns that are read in place
+  // come in runs: no panel is longer, and no block is packed.
   Tiling(std::int64_t m, std::int64_t n, std::int64_t K, std::int64_t run = 0, int most_vectors = wide_tile) {
     const std::int64_t depth = std::max<std::int64_t>(1, std::min(K, max_piece));
     const std::int64_t vectors = std::max<std::int64_t>(1, ((run ? run : n) + Vec::width - 1) / Vec::width);

@@ -32,7 +32,7 @@ void gather(void* out, const char* x, std::int64_t stride, std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) y[i] = first[i * stride];
 }
 
-// `rows` rows of n, which lie row_stride apart, one behind the other. Up to `repeats` elements more are written.
+// `rows` rows of n, which lie row_stride apart, one behind the other. Fewer than `repeats` elements more are written.
 constexpr std::int64_t repeats = 16;
 template <class T>
 void gather_rows(char* out, const char* x, std::int64_t row_stride, std::int64_t stride, std::int64_t rows,

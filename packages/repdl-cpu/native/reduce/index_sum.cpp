@@ -37,7 +37,7 @@ constexpr std::int64_t narrow_bytes = 64;              // of a row: a cache line
 constexpr std::int64_t rows_a_term = 8;                // from which on terms are few
 constexpr std::int64_t many_rows = tuned(4096, 64);    // of which few terms may be sorted apart
 constexpr std::int64_t rows_a_block = tuned(1024, 9);  // of narrow sums, which are finished together
-constexpr std::int64_t most_counted = std::numeric_limits<std::uint32_t>::max();  // terms and rows of narrow sums
+constexpr std::int64_t most_counted = std::numeric_limits<std::uint32_t>::max();  // that narrow sums count
 constexpr std::int64_t terms_a_look = tuned(4096, 8);  // after which it is seen whether too many of them meet
 
 // The sum of n numbers in memory; those behind them are read, and count for nothing, up to a vector.

@@ -107,7 +107,7 @@ def short_rows() -> None:
             x = in_dtype(uniform(2 * seed, *first, special=True), dtype)
             y = in_dtype(uniform(2 * seed + 1, *second, special=True), dtype)
             gaps = in_dtype(uniform(seed, *first[:-1], 2 * first[-1]), dtype)[..., ::2]
-            for a, b in ((x, y), (y, x), (gaps, y), (gaps.movedim(0, -2), y.sum() * x.movedim(0, -2))):
+            for a, b in ((x, y), (y, x), (gaps, y), (gaps.movedim(0, -2), x.movedim(0, -2) / 3)):
                 what = f"{tuple(a.shape)} {tuple(b.shape)} {dtype}"
                 check("sub", (a, b, "v1"), on("reference", "sub", a, b, "v1"), what)
                 check("where", (b > 0, a, b, "v1"), on("reference", "where", b > 0, a, b, "v1"), what)
