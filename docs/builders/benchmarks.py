@@ -23,6 +23,7 @@ TITLES = {
     "zen4": "AMD Zen 4",
     "zen5": "AMD Zen 5",
     "intel-amx": "Intel server core with AMX",
+    "ice-lake-server": "Intel server core without AMX (Ice Lake)",
     "emerald-rapids": "Intel server core without AMX (Emerald Rapids)",
     "h200": "NVIDIA H200",
 }
