@@ -64,6 +64,7 @@ class Gemm {
     std::int64_t m_panels = 0, n_panels = 0;
     std::int64_t levels = 0, level_size = 0;
     float *a = nullptr, *b = nullptr, *partial = nullptr;
+    bool once = false;  // each panel of B is used by one block of A, and packed then
   };
 
   void loop_is(std::int64_t j0, std::int64_t n) const {
@@ -79,8 +80,8 @@ class Gemm {
 
       const std::int64_t depth = std::min(piece, std::max<std::int64_t>(K_, 1));
       const Scratch<float> a(packed_floats(pack_a_, tile_.mc, depth));
-      const std::int64_t kept = block.m <= tile_.mc ? 1 : block.n_panels;  // packed panels of B at a time
-      const Scratch<float> b(packed_floats(pack_b_, kept * nr_, depth));
+      block.once = block.m <= tile_.mc;
+      const Scratch<float> b(packed_floats(pack_b_, (block.once ? 1 : block.n_panels) * nr_, depth));
       const Scratch<float> partial((block.levels + (resumes ? 1 : 0)) * block.level_size);
       block.a = a.data();
       block.b = b.data();
@@ -103,7 +104,7 @@ class Gemm {
       tile.last = piece.last;
       tile.index = piece.chunk;
       tile.level_stride = block.level_size;
-      if (block.m <= tile_.mc) {
+      if (block.once) {
         REPDL_ROUTE("product: one block of rows");
         loop_ic(block, piece, panels_once(pack_b_, block.j0, block.n, nr_, piece.k0, piece.kc, block.b), tile);
       } else {

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 #include "base/routes.hpp"
 #include "gemm/tiling.hpp"
@@ -71,10 +72,19 @@ struct PanelsOnce {
   static const std::int64_t* offset() { return nullptr; }
 };
 
-template <class Packer>
-PanelsOnce<Packer> panels_once(const Packer& packer, std::int64_t first, std::int64_t count, int width, std::int64_t k0,
-                               std::int64_t kc, float* dst) {
-  return {packer, first, count, k0, kc, width, dst};
+template <class Operand, class = void>
+constexpr bool is_packer = false;
+template <class Operand>
+constexpr bool is_packer<Operand, std::void_t<decltype(&Operand::pack)>> = true;
+
+// The panels of one block of rows of the other operand.
+template <class Operand>
+auto panels_once(const Operand& operand, std::int64_t first, std::int64_t count, int width, std::int64_t k0,
+                 std::int64_t kc, float* dst) {
+  if constexpr (is_packer<Operand>)
+    return PanelsOnce<Operand>{operand, first, count, k0, kc, width, dst};
+  else
+    return pack_block(operand, first, count, width, k0, kc, dst);
 }
 
 template <class Packer>
@@ -111,10 +121,6 @@ class Prepacked {
 inline PackedPanels pack_block(const Prepacked& packed, std::int64_t first, std::int64_t count, int width,
                                std::int64_t k0, std::int64_t kc, float*) {
   return {packed.block(first, k0, kc), first, count, kc, width};
-}
-inline PackedPanels panels_once(const Prepacked& packed, std::int64_t first, std::int64_t count, int width,
-                                std::int64_t k0, std::int64_t kc, float* dst) {
-  return pack_block(packed, first, count, width, k0, kc, dst);
 }
 inline std::int64_t packed_floats(const Prepacked&, std::int64_t, std::int64_t) { return 0; }
 
@@ -168,10 +174,6 @@ struct RunPanels {
 inline RunPanels pack_block(const RunOperand& operand, std::int64_t first, std::int64_t, int width, std::int64_t k0,
                             std::int64_t, float*) {
   return {operand, first / width, k0};
-}
-inline RunPanels panels_once(const RunOperand& operand, std::int64_t first, std::int64_t count, int width,
-                             std::int64_t k0, std::int64_t kc, float* dst) {
-  return pack_block(operand, first, count, width, k0, kc, dst);
 }
 inline std::int64_t packed_floats(const RunOperand&, std::int64_t, std::int64_t) { return 0; }
 

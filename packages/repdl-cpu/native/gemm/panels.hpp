@@ -130,10 +130,6 @@ inline PrepackedB::Block pack_block(const PrepackedB::From& from, std::int64_t f
                                     std::int64_t k0, std::int64_t, float*) {
   return {from.panels, from.column, first, count, k0};
 }
-inline PrepackedB::Block panels_once(const PrepackedB::From& from, std::int64_t first, std::int64_t count, int width,
-                                     std::int64_t k0, std::int64_t kc, float* dst) {
-  return pack_block(from, first, count, width, k0, kc, dst);
-}
 inline std::int64_t packed_floats(const PrepackedB::From&, std::int64_t, std::int64_t) { return 0; }
 
 }  // namespace repdl::cpu
