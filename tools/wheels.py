@@ -5,6 +5,7 @@
     python tools/wheels.py --cuda      # the wheel of repdl-cuda too: 7 minutes on two cores
     python tools/wheels.py --pure      # no wheel of repdl-cpu, and nothing is tried
     python tools/wheels.py --try       # only tries what is there: new environment, no compiler, README's program
+    python tools/wheels.py --try --other FOLDER  # and the wheels of another version over them, and these again
     python tools/wheels.py --first     # only runs that program, by what is installed here
 
 Wheels are built from the sdists. The date of the last commit stands for the time in archives, so that every
@@ -83,8 +84,20 @@ def run_first_program(python: str | Path, **environment: str) -> None:
     print(f"README's first program: {digest}, in {time.perf_counter() - begin:.0f} s")
 
 
-def try_out(folder: Path) -> None:
-    """Install from the folder alone, into a new environment without a compiler, and run README's first program."""
+def versions(folder: Path) -> list[str]:
+    """What pip is told to install from a folder: each package at the version that lies there, one for all."""
+    names = {"==".join(wheel.name.split("-")[:2]) for wheel in folder.glob("repdl_*.whl")}
+    if len({name.partition("==")[2] for name in names}) != 1:
+        sys.exit(f"{folder} has {sorted(names) or 'no wheel'}, expected the wheels of one version")
+    return sorted(names)
+
+
+def try_out(folder: Path, other: Path | None = None) -> None:
+    """Install from the folder alone, into a new environment without a compiler, and run README's first program.
+
+    Then the same with the wheels of another version over those, and with these again: an upgrade and a downgrade, in
+    one order or the other, after which the digest is the same.
+    """
     place = folder.parent / "tried"
     venv.create(place, clear=True, with_pip=True)
     python = place / "bin/python"
@@ -102,12 +115,21 @@ def try_out(folder: Path) -> None:
     words = ("--output-reproducible", "--sv", "1.6", "--of", "JSON", "-o", bill)
     run(sys.executable, "-m", "cyclonedx_py", "environment", python, *words)
     run_first_program(python, **alone)
+    for wheels in (other, folder) if other else ():
+        wanted = versions(wheels)
+        run(*pip, "--no-index", "--find-links", wheels, *wanted, **alone)
+        listed = run(python, "-m", "pip", "list", "--format=freeze").replace("-", "_").split()
+        if missing := sorted({*wanted} - {*listed}):
+            sys.exit(f"not installed: {', '.join(missing)}")
+        print(f"installed {', '.join(wanted)} over what was there")
+        run_first_program(python, **alone)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path, default=ROOT / "build/dist")
     parser.add_argument("--cuda", action="store_true", help="the wheel of repdl-cuda too")
+    parser.add_argument("--other", type=Path, metavar="FOLDER", help="wheels of another version, to change to and back")
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--twice", action="store_true", help="build again, and compare the bytes")
     what.add_argument("--pure", action="store_true", help="no wheel of repdl-cpu, and nothing is tried")
@@ -129,7 +151,7 @@ def main() -> None:
         if differ:
             sys.exit(f"not the same bytes twice: {', '.join(differ)}")
         print("the same bytes twice")
-    try_out(folder)
+    try_out(folder, given.other)
 
 
 if __name__ == "__main__":
