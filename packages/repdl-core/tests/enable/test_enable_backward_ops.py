@@ -13,7 +13,7 @@ from torch import _C
 
 import repdl
 from repdl.audit.op_classes import class_of, plain_name
-from repdl.errors import UnsupportedError
+from repdl.errors import OutOfRangeError, UnsupportedError
 from repdl.overrides.backward_ops import BACKWARD
 from repdl.overrides.kernels import is_computed
 from repdl.overrides.saving_ops import SAVING
@@ -129,6 +129,86 @@ def test_enable__derivatives_of_several_inputs() -> None:
         assert_same_bits(aten.embedding_dense_backward(values(*output.shape), tables, 5, -1, False), expected_table)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize(
+    ("shape", "dim", "index"),
+    [
+        ((4, 5), 1, torch.tensor([[1], [0], [1]])),
+        ((4, 5), -2, torch.tensor([[3, 0, 3], [3, 1, 2]])),
+        ((4, 5), 0, torch.tensor([2, 0, 2]).unsqueeze(1).expand(3, 5)),  # whole slices
+        ((3, 4, 5), 1, torch.tensor([1, 1, 0, 1, 3, 1]).view(1, 6, 1).expand(3, 6, 5)),
+        ((6,), 0, torch.tensor([5, 5, 5, 0], dtype=torch.int32)),
+        ((), 0, torch.tensor(0)),
+        ((3, 2), 0, torch.empty(0, 2, dtype=torch.int64)),
+        ((2, 2), 1, torch.tensor(1).expand(2, 70)),  # more terms than lanes
+    ],
+)
+def test_enable__derivative_of_gather(
+    shape: tuple[int, ...], dim: int, index: torch.Tensor, dtype: torch.dtype
+) -> None:
+    input, grad = values(*shape).to(dtype), (values(*index.shape) * 3).to(dtype)
+    expected = repdl.ops.scatter_add(torch.zeros_like(input), dim, index, grad)
+    with repdl.enabled():
+        assert_same_bits(aten.gather_backward(grad, input, dim, index, False), expected)
+        leaf = input.clone().requires_grad_()
+        (found,) = torch.autograd.grad(leaf.gather(dim, index.long()), leaf, grad)
+    assert_same_bits(found, expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(
+    ("shape", "dim", "index"),
+    [
+        ((4, 5), 0, torch.tensor([3, 0, 3])),
+        ((4, 3, 5), -2, torch.tensor([1, 1, 2, 1], dtype=torch.int32)),
+        ((5,), 0, torch.tensor(4)),
+        ((), 0, torch.tensor([0])),
+        ((3, 2), 1, torch.empty(0, dtype=torch.int64)),
+    ],
+)
+def test_enable__derivative_of_index_select(
+    shape: tuple[int, ...], dim: int, index: torch.Tensor, dtype: torch.dtype
+) -> None:
+    output = torch.index_select(values(*shape), dim, index)
+    grad = (values(*output.shape) * 3).to(dtype)
+    expected = repdl.ops.index_add(torch.zeros(shape, dtype=dtype), dim, index, grad)
+    with repdl.enabled():
+        assert_same_bits(aten.index_select_backward(grad, shape, dim, index), expected)
+        leaf = values(*shape).to(dtype).requires_grad_()
+        (found,) = torch.autograd.grad(leaf.index_select(dim, index), leaf, grad)
+    assert_same_bits(found, expected)
+
+
+def test_enable__derivatives_of_selections_have_derivatives() -> None:
+    index = torch.tensor([[1, 1], [0, 2]])
+    with repdl.enabled():
+        for select in (
+            lambda t: t.gather(0, index),
+            lambda t: t.index_select(0, index[0]),
+        ):
+            leaf, scale = x(3, 2).requires_grad_(), x(2, 2).requires_grad_()
+            (slope,) = torch.autograd.grad(select(leaf), leaf, scale, create_graph=True)
+            (found,) = torch.autograd.grad(slope, scale, leaf)
+            assert_same_bits(found, select(leaf.detach()))
+            with pytest.raises(RuntimeError, match="does not require grad|not have been used"):
+                torch.autograd.grad(slope, leaf, leaf)
+
+
+def test_enable__derivatives_of_selections_are_checked() -> None:
+    index = torch.tensor([[1], [0], [1]])
+    with repdl.enabled():
+        with pytest.raises(OutOfRangeError, match="index.*5, expected 0 to 4"):
+            aten.gather_backward(x(3, 1), x(4, 5), 1, index + 4, False)
+        with pytest.raises(OutOfRangeError, match="index.*5, expected 0 to 3"):
+            aten.index_select_backward(x(3, 5), [4, 5], 0, index[:, 0] + 4)
+        with pytest.raises(UnsupportedError, match="another layout"):
+            aten.gather_backward(x(3, 1), x(4, 5), 1, index, True)
+        leaf = torch.complex(x(4, 5), x(4, 5)).requires_grad_()
+        for select in leaf.gather(1, index), leaf.index_select(0, index[:, 0]):
+            with pytest.raises(UnsupportedError, match="dtype is complex64"):
+                torch.view_as_real(select).sum().backward()
+
+
 def test_enable__derivatives_have_derivatives() -> None:
     with repdl.enabled():
         grad, input = x().requires_grad_(), (x() * 2).requires_grad_()
@@ -212,6 +292,7 @@ def test_enable__dropout_that_saves_its_mask(dtype: torch.dtype) -> None:
 
 def test_enable__every_derivative_is_tried() -> None:
     others = {"convolution_backward", "embedding_dense_backward", "elu_backward", "_softmax", "_log_softmax"}
+    others |= {"gather_backward", "index_select_backward"}
     assert BACKWARD.keys() == (OF_INPUT.keys() - SAVING.keys()) | OF_RESULT.keys() | others
     norms = {f"native_{kind}_norm{form}" for kind in ("layer", "group") for form in ("", "_backward")}
     losses = {f"nll_loss{form}_{way}" for form in ("", "2d") for way in ("forward", "backward")}

@@ -18,7 +18,11 @@ from torch import _C
 from repdl import ops, registry
 from repdl.callcache import do_not_cache
 from repdl.contract import contract_name
-from repdl.errors import UnsupportedError
+from repdl.dtypes import ALL
+from repdl.errors import UnsupportedError, check_dtype
+from repdl.ops.common import as_index
+from repdl.ops.indexing.gather import at_least_1d
+from repdl.ops.indexing.scatter import scatter_sum, select_sum
 from repdl.ops.pointwise.elementwise import promoted
 
 Tensor = torch.Tensor
@@ -164,6 +168,19 @@ def _embedding_dense_backward(
     return result
 
 
+def _gather_backward(grad: Tensor, input: Tensor, dim: int, index: Tensor, sparse_grad: bool) -> Tensor:
+    if sparse_grad:
+        return torch.ops.aten.gather_backward.default.decompose(grad, input, dim, index, sparse_grad)
+    return scatter_sum(input, dim, index, grad)
+
+
+def _index_select_backward(grad: Tensor, shape: Sequence[int], dim: int, index: Tensor) -> Tensor:
+    op, dim = "index_select_backward", dim % max(len(shape), 1)
+    check_dtype(op, ALL, grad=grad)
+    at = as_index(op, at_least_1d(index), [*shape, 1][dim])
+    return select_sum(shape, dim, at, grad, contract_name(None))
+
+
 def _adaptive(function: Function, dims: int) -> Function:
     def backward(grad: Tensor, input: Tensor) -> Tensor:
         return _derivative(function)(grad, input, grad.shape[-dims:])
@@ -230,6 +247,8 @@ BACKWARD: dict[str, Function] = {
     "soft_margin_loss_backward": _derivative(_loss(ops.soft_margin_loss)),
     "binary_cross_entropy_backward": _derivative(_binary_cross_entropy),
     "embedding_dense_backward": _embedding_dense_backward,
+    "gather_backward": _gather_backward,
+    "index_select_backward": _index_select_backward,
     "_adaptive_avg_pool2d_backward": _adaptive(ops.adaptive_avg_pool2d, 2),
     "_adaptive_avg_pool3d_backward": _adaptive(ops.adaptive_avg_pool3d, 3),
     "avg_pool2d_backward": _derivative(_avg_pool(ops.avg_pool2d)),

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from repdl.callcache import do_not_cache
-from repdl.contract import ContractLike
+from repdl.contract import ContractLike, contract_name
 from repdl.dtypes import ALL
 from repdl.errors import DTypeError, check, check_dim, check_dtype, check_range, check_size
 from repdl.ops.common import as_index, check_index, floating, indexed, is_whole, normalize_dim, places
@@ -126,6 +126,26 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor, *, contract
         return _by_rows(lambda table, rows: added(table, at, rows, 1.0, contract), input, dim, terms)
     place = places(at, dim, input.shape).reshape(-1)
     return added(input.reshape(-1, 1), place, terms.reshape(-1, 1), 1.0, contract).view(input.shape)
+
+
+def scatter_sum(like: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
+    """`scatter_add` to zeros of the shape of `like`, which are not made: the derivative of `gather`."""
+    op, contract = "gather_backward", contract_name(None)
+    dim, at, terms = _terms(op, like, dim, index, src)
+    if not at.numel():
+        return like.new_zeros(like.shape)
+    if at.dim() == 1:
+        return select_sum(like.shape, dim, at, terms, contract)
+    place = places(at, dim, like.shape).reshape(-1)
+    return _ops.index_sum(terms.reshape(-1, 1), place, like.numel(), contract).view(like.shape)
+
+
+def select_sum(shape: Sequence[int], dim: int, index: Tensor, terms: Tensor, contract: str) -> Tensor:
+    """`index_add` to zeros of a shape, which are not made: the derivative of `index_select`."""
+    slices = at_least_1d(terms).movedim(dim, 0)
+    rest = slices.shape[1:]
+    rows = _ops.index_sum(slices.reshape(slices.shape[0], math.prod(rest)), index, [*shape, 1][dim], contract)
+    return rows.view(-1, *rest).movedim(0, dim).contiguous().view(shape)
 
 
 @public("index_sum")
