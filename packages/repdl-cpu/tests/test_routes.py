@@ -113,8 +113,10 @@ def matmul_gemv(kind: str) -> None:
         contract = "dot_chunk=16,sum_lanes=64,sum_block=1024"
         a, b = operands(kind, (1, length), (9, length))
         expected, bias = reference_row(kind, length, contract), uniform(5, 9)
-        check("matmul", (a, b, False, True, contract), expected, f"gemv of {length}")
-        check("linear", (a, b, bias, contract), expected + bias, f"gemv of {length} and a bias")
+        for n in (9, 7, 3):  # fewer than a vector has, and more
+            check("matmul", (a, b[:n], False, True, contract), expected[:, :n], f"{n} columns, gemv of {length}")
+            given = a, b[:n], bias[:n], contract
+            check("linear", given, expected[:, :n] + bias[:n], f"{n} columns, gemv of {length} and a bias")
 
 
 @cache

@@ -1,10 +1,10 @@
-// One row against a matrix whose k is contiguous and long, such as linear on one row.
+// One row against few columns of a matrix whose k is contiguous and long, such as a dot product.
 //
 //   for j < n:  (K) @ (n, K)' -> (n)
 //     c[j] = dot(a, B[j, :])
 //
-// Chunks are chains of their own: here they lie along the vectors, so that B is read from one end
-// to the other. The order is that of gemm.hpp.
+// Chunks are chains of their own: here they lie along the vectors, as columns do not fill one. The order is that of
+// gemm.hpp.
 #pragma once
 
 #include "gemm/gemm.hpp"
@@ -48,8 +48,6 @@ struct GemvRow {
           }
           if (g > 0) REPDL_ROUTE("gemv: several groups of chunks");
           transpose(src, distance, transposed[i], W);
-          // The next columns, into L2: L1 has no room.
-          for (int l = 0; l < W * W; l += 16) __builtin_prefetch(column + C * ldb + at + l, 0, 2);
         }
         for (int t = 0; t < W; ++t)
           for (int i = 0; i < C; ++i)
@@ -67,7 +65,7 @@ struct GemvRow {
 // a as a[k * step]; bias (n) or null.
 inline void gemv(const float* a, std::int64_t step, const float* b, std::int64_t ldb, std::int64_t n, std::int64_t K,
                  std::int64_t chunk, const float* bias, float* c) {
-  constexpr int W = Vec::width, at_once = 4;
+  constexpr int W = Vec::width, at_once = W > 4 ? 4 : 2;
   const std::int64_t chunks = (K + chunk - 1) / chunk, groups = (chunks + W - 1) / W;
   // Past the end of k the row is -0, and B +0: their product -0 changes no chain.
   const Scratch<float> row_scratch(groups * W * chunk), sums_scratch(at_once * groups * W);

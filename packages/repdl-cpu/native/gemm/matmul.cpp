@@ -20,7 +20,7 @@ enum class MatmulRoute { gemv, row, skinny, packed };
 
 MatmulRoute matmul_route(std::int64_t rows, std::int64_t columns, std::int64_t K, std::int64_t b_k,
                          std::int64_t b_column, std::int64_t chunk) {
-  if (rows == 1 && b_k == 1 && fits_gemv(K, chunk)) return MatmulRoute::gemv;
+  if (rows == 1 && b_k == 1 && columns < Vec::width && fits_gemv(K, chunk)) return MatmulRoute::gemv;
   if (b_column == 1 && fits_row_gemm(rows, columns, K)) return MatmulRoute::row;
   if (rows <= max_skinny_rows && columns >= Vec::width && b_k == 1) return MatmulRoute::skinny;
   return MatmulRoute::packed;

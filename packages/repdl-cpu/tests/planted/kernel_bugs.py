@@ -60,11 +60,11 @@ BUGS = {
         "gemm/skinny_gemm.hpp", {"canonical(result).store(out.data": "(R == 3 ? result : canonical(result)).store(out.data"}, "matmul",
     ),
     "skinny_gemm_last_tile_not_moved": Bug(
-        "gemm/skinny_gemm.hpp", {"std::min<std::int64_t>(j, n - W));": "j);"}, "matmul", BOUNDS + "matmul",
+        "gemm/skinny_gemm.hpp", {"std::min<std::int64_t>(j, n - W), ahead);": "j, ahead);"}, "matmul", BOUNDS + "matmul",
     ),
     "skinny_gemm_square_of_the_second_vector": Bug(
-        "gemm/skinny_gemm.hpp", {"transpose(b + (j + v * W) * ldb + k, ldb, square, W);": "transpose(b + (j + (R == 2 ? 0 : v) * W) * ldb + k, ldb, square, W);"},
-        "matmul", TILES, only="avx512",
+        "gemm/skinny_gemm.hpp", {"transpose_square(b + (j + v * W) * ldb + k, ": "transpose_square(b + (j + (R == 2 ? 0 : v) * W) * ldb + k, "},
+        "matmul", TILES, only="avx2",
     ),
     "row_gemm_rest_of_terms_starts_anew": Bug(
         "gemm/row_gemm.hpp", {"k += T, first = false)": "k += T, first = R == 3 && first)"}, "matmul", TILES,
