@@ -38,6 +38,8 @@ from repdl.callcache.spans import (
 )
 from repdl.callcache.trace import Derivative, Trace, ValueCheck, ValueRange, Write
 
+_MOST_OF_NODE = 64
+"""Tensors that a node of several ops gets, and outputs and tensors that it saves: C has room for as many."""
 _Spans = Mapping[int, Span]
 """By the id of a tensor."""
 
@@ -294,7 +296,8 @@ def _node(trace: Trace, tensors: Sequence[torch.Tensor], result: Any) -> tuple[N
 
     Where the call gave or returned a tensor in another shape, it is that one that the node of autograd sees.
     """
-    require(len(trace.derivatives) == 1)
+    if len(trace.derivatives) != 1:
+        return _node_of_chain(trace, tensors, result)
     derivative: Derivative = trace.derivatives[0]
     sources = [reshaped_source(a, tensors) for a in derivative.tensors]
     arguments = _arguments(sources, tensors, [constant.tensor for constant in trace.constants])
@@ -308,3 +311,25 @@ def _node(trace: Trace, tensors: Sequence[torch.Tensor], result: Any) -> tuple[N
     require(derivative.shared.reshape([*sources, *outputs]))
     node = Node(derivative.apply, arguments, item if several else None, derivative.shared)
     return node, sources, tuple(outputs) if several else outputs[0]
+
+
+def _node_of_chain(trace: Trace, tensors: Sequence[torch.Tensor], result: Any) -> tuple[Node, list[torch.Tensor], Any]:
+    """The same of several ops with derivatives, where one gets the result of another: all in one node."""
+    links = trace.derivatives
+    require(bool(links) and links[-1].output is result and not trace.draws)
+    require(all(isinstance(link.output, torch.Tensor) and link.shared.derivative is not None for link in links))
+    made = [link.output for link in links]
+    constants = [constant.tensor for constant in trace.constants]
+    # In the order in which the nodes of the links would be run: autograd adds the gradients of a tensor in that order.
+    taken = [t for link in reversed(links) for t in link.tensors if index_of(t, made) is None]
+    of_grad = [t for t in taken if t.requires_grad]
+    require(len({*map(id, of_grad)}) == len(of_grad))  # else two are added before those that others give
+    require(all(index_of(t, tensors) is not None for t in of_grad))
+    inputs = unique([*of_grad, *tensors, *(t for t in taken if index_of(t, constants) is not None)])
+    saved = [link.saved() for link in links]
+    outputs = unique([result, *(t for t in tensors_of(*saved) if index_of(t, inputs) is None)])
+    require(len(inputs) <= _MOST_OF_NODE and len(outputs) + sum(map(len, saved)) <= _MOST_OF_NODE)
+    shared = links[-1].shared.chain(links, saved, inputs, outputs)
+    several = len(outputs) > 1
+    node = Node(links[-1].apply, _arguments(inputs, tensors, constants), 0 if several else None, shared)
+    return node, inputs, tuple(outputs) if several else result

@@ -68,6 +68,12 @@ class Derivative:
     output: Any
     shared: Any
 
+    def saved(self) -> list[torch.Tensor | None]:
+        """What it saves."""
+        outputs = self.output if isinstance(self.output, tuple) else (self.output,)
+        known = [*self.tensors, *outputs]
+        return [None if index is None else known[index] for index in self.shared.saved]
+
 
 @dataclass(frozen=True)
 class Write:

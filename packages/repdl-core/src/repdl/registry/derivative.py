@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
+from itertools import accumulate
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import _C
 
-from repdl.callcache import cache_calls
+from repdl.callcache import Derivative, cache_calls, do_not_cache
+from repdl.callcache.spans import unique
 from repdl.registry.backend import BACKENDS
 from repdl.settings.generation import GENERATION
 
@@ -45,6 +47,9 @@ class _Context:
 class SharedDerivative:
     """What calls of one signature have in common: their derivative, and of their tensors and outputs which are saved,
     in which shape if it is another one, and which have no gradient."""
+
+    materializes = True
+    """Whether an output without a gradient has one of zeros."""
 
     def __init__(
         self,
@@ -90,6 +95,10 @@ class SharedDerivative:
         self._see([t.shape for t in given])
         return True
 
+    def chain(self, *args: Any) -> ChainDerivative:
+        """That of several ops, this one among them."""
+        return ChainDerivative(*args)
+
     def _see(self, shapes: list[torch.Size]) -> None:
         self._seen = shapes
         self._to: dict[tuple[bool, ...], Function] = {}
@@ -127,6 +136,69 @@ class SharedDerivative:
             return (*_reshaped(derivative(*_reshaped(given, shapes)), after[:inputs]), None)
 
         return cache_calls(reshaped)
+
+
+class _Link(NamedTuple):
+    """An op of a chain: its derivative, by their numbers its result and the tensors that it took (None: without a
+    gradient), and where what it saved is among the gradients of the node and what that saved."""
+
+    derivative: Function
+    output: int
+    tensors: Sequence[int | None]
+    saved: slice
+
+
+class ChainDerivative:
+    """The same of a call of several ops with derivatives, one of which gives the result: all in one node.
+
+    Results of the others that some op saves are outputs of the node beside that of the call, so that second derivatives
+    find them; only then they have a gradient, which is added to that of the later ops.
+    """
+
+    materializes = False
+
+    def __init__(
+        self,
+        links: Sequence[Derivative],
+        saved: Sequence[Sequence[torch.Tensor | None]],
+        inputs: Sequence[torch.Tensor],
+        outputs: Sequence[torch.Tensor],
+    ) -> None:
+        known = [*inputs, *outputs]
+        number = {id(t): n for n, t in enumerate(unique([*known, *(link.output for link in links)]))}
+        # What the links would save, in their order: the first calls do, and checkpoints count it.
+        self.saved = tuple(None if t is None else number[id(t)] for of_link in saved for t in of_link)
+        self.views = (None,) * len(self.saved)
+        self.constant = tuple(number[id(t)] for t in outputs if not t.requires_grad)
+        self._inputs, self._outputs = len(inputs), [number[id(t)] for t in outputs]
+        self._links = [
+            _Link(
+                link.shared.derivative,
+                number[id(link.output)],
+                [number[id(t)] if t.requires_grad else None for t in link.tensors],
+                slice(begin, begin + len(of_link)),
+            )
+            for link, of_link, begin in zip(links, saved, accumulate(map(len, saved), initial=len(outputs)))
+        ]
+        self.derivative = cache_calls(self._derivative)
+
+    def _derivative(self, *given: Any) -> Any:
+        count = len(self._outputs)
+        grads = dict(zip(self._outputs, given[:count]))
+        for link in reversed(self._links):
+            grad = grads.get(link.output)
+            if grad is None:
+                continue
+            found = link.derivative(grad, *given[link.saved])
+            for number, value in zip(link.tensors, found):
+                if number is None or value is None:
+                    continue
+                other = grads.get(number)
+                if other is not None:
+                    do_not_cache()  # autograd adds by torch
+                    value = value + other
+                grads[number] = value
+        return (*(grads.get(number) for number in range(self._inputs)), None)
 
 
 def is_executed(node: Any) -> bool:

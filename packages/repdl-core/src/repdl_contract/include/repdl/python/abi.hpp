@@ -3,6 +3,6 @@
 // changes.
 #pragma once
 
-#define REPDL_CALL_ABI 7
+#define REPDL_CALL_ABI 8
 #define REPDL_TEXT_OF(number) #number
 #define REPDL_TEXT(number) REPDL_TEXT_OF(number)

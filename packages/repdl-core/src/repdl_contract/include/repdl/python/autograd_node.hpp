@@ -47,6 +47,7 @@ class AutogradNode {
     set(state.to_save, saved_);
     if (!constant_.empty()) set(state.non_differentiable, constant_);
     if (PyObject_SetAttr(context, state.shared, shared_.get()) != 0) throw PythonError{};
+    if (!materializes_ && PyObject_SetAttr(context, state.materialize_grads, Py_False) != 0) throw PythonError{};
   }
 
   int traverse(visitproc visit, void* arg) const {
@@ -65,6 +66,7 @@ class AutogradNode {
       : function_(node.get("function").get(), node.get("arguments").get()), output_(node.optional_number("output")),
         shared_(node.get("shared")) {
     const Fields shared(shared_.get(), "Recording: what calls share");
+    materializes_ = shared.flag("materializes");
     const std::size_t known = tensors() + results;
     for (auto [all, name] : {std::pair{&saved_, "saved"}, {&constant_, "constant"}})
       shared.each(name, [&, all = all](PyObject* item) {
@@ -97,6 +99,7 @@ class AutogradNode {
   std::optional<std::ptrdiff_t> output_;
   Ref shared_;
   std::vector<Saved> saved_, constant_;
+  bool materializes_;  // whether an output without a gradient has one of zeros
 };
 
 }  // namespace repdl::python

@@ -49,10 +49,11 @@ struct TorchState {
   PyObject* increment_version;  // of an iterable of tensors
   // What each answers if it is off; the first is about modes that see functions.
   std::vector<std::pair<TorchQuery, PyObject*>> quiet;
-  PyObject *forward_ad, *forward_level;                             // the names of a module
-  PyObject *to_save, *saved_tensors, *non_differentiable, *shared;  // attributes of a context of autograd
-  PyObject *derivative, *derivative_of;                             // of `shared`
-  PyObject *copy, *view;                                            // methods of a tensor
+  PyObject *forward_ad, *forward_level;  // the names of a module
+  // Attributes of a context of autograd.
+  PyObject *to_save, *saved_tensors, *non_differentiable, *materialize_grads, *shared;
+  PyObject *derivative, *derivative_of;  // of `shared`
+  PyObject *copy, *view;                 // methods of a tensor
   PyObject* set_grad_enabled;
 
   static const TorchState& get() {
@@ -100,6 +101,7 @@ struct TorchState {
                                    {&derivative, "derivative"},
                                    {&derivative_of, "derivative_of"},
                                    {&non_differentiable, "non_differentiable"},
+                                   {&materialize_grads, "materialize_grads"},
                                    {&shared, "shared"},
                                    {&copy, "copy_"},
                                    {&view, "view"}})

@@ -1,0 +1,202 @@
+"""Calls of several ops with derivatives that are run again: one node of autograd, and the gradients of several."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from repdl import ops
+from repdl.callcache import c_extension, cache_calls
+from repdl.registry.derivative import ChainDerivative
+from repdl.testing.compare import assert_same_bits
+
+pytestmark = pytest.mark.skipif(c_extension() is None, reason="torch < 2.10 has no DLPack exchange API")
+
+Function = Callable[..., torch.Tensor]
+CALLS = 5
+
+
+def x(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return torch.randn(*shape, dtype=dtype) * 2
+
+
+def is_chain(output: torch.Tensor) -> bool:
+    return isinstance(getattr(output.grad_fn, "shared", None), ChainDerivative)
+
+
+def gradients(function: Function, tensors: list[torch.Tensor], wanted: list[int], twice: bool) -> list[Any]:
+    """The output, the gradients of those wanted, and with `twice` those of a function of these."""
+    leaves = [t.detach().requires_grad_(n in wanted) for n, t in enumerate(tensors)]
+    inputs = [leaves[n] for n in wanted]
+    output = function(*leaves)
+    grad = torch.linspace(-1, 2, output.numel(), dtype=output.dtype).view_as(output)
+    found = list(torch.autograd.grad(output, inputs, grad, create_graph=twice))
+    if twice:
+        slopes = [g * g for g in found if g.requires_grad]
+        if slopes:
+            total = torch.stack([s.sum() for s in slopes]).sum()
+            found += torch.autograd.grad(total, inputs, allow_unused=True)
+    return [output, *found]
+
+
+def chain(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return ops.exp(ops.mul(ops.tanh(x), y))
+
+
+def forked(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """Whose intermediate result two ops get."""
+    half = ops.mul(x, 0.5)
+    return ops.mul(ops.sigmoid(half), ops.add(half, y))
+
+
+def of_constant(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """Which saves what has no gradient, and was computed."""
+    return ops.mul(ops.mul(x, ops.sin(y.detach())), 3.0)
+
+
+LOSSES: dict[str, Function] = {
+    "mse_loss": ops.mse_loss,
+    "mse_loss, sum": lambda a, b: ops.mse_loss(a, b, reduction="sum"),
+    "l1_loss": ops.l1_loss,
+    "smooth_l1_loss": ops.smooth_l1_loss,
+    "huber_loss": lambda a, b: ops.huber_loss(a, b, delta=0.7),
+    "binary_cross_entropy_with_logits": ops.binary_cross_entropy_with_logits,
+    "chain": chain,
+    "forked": forked,
+    "of_constant": of_constant,
+}
+
+
+@pytest.mark.parametrize("twice", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("wanted", [[0], [1], [0, 1]])
+@pytest.mark.parametrize("name", LOSSES)
+def test_replay__chains(name: str, wanted: list[int], dtype: torch.dtype, twice: bool) -> None:
+    if name == "of_constant" and wanted != [0]:
+        return
+    function = LOSSES[name]
+    cached = cache_calls(lambda a, b: function(a, b))
+    for shape in ((3, 5), (16,)):
+        for _ in range(CALLS):
+            tensors = [x(*shape, dtype=dtype), x(*shape, dtype=dtype)]
+            actual, expected = (gradients(f, tensors, wanted, twice) for f in (cached, cached.__wrapped__))
+            assert len(actual) == len(expected)
+            for a, e in zip(actual, expected):
+                assert (a is None) == (e is None)
+                if a is not None:
+                    assert_same_bits(a.detach(), e.detach(), name)
+        assert is_chain(actual[0]), name
+
+
+def test_replay__chain_is_one_node() -> None:
+    a, b = x(4, 4).requires_grad_(), x(4, 4)
+    for _ in range(3):
+        loss = ops.mse_loss(a, b)
+    assert is_chain(loss)
+    assert {node.name() for node, _ in loss.grad_fn.next_functions if node is not None} == {
+        "torch::autograd::AccumulateGrad"
+    }
+    loss.backward()
+    (derivative,) = [loss.grad_fn.shared.derivative]
+    for _ in range(3):
+        ops.mse_loss(a, b).backward()
+    assert derivative.recordings == 1
+
+
+def test_replay__chain_with_an_input_used_twice_stays_several_nodes() -> None:
+    """The gradients of the two uses are added one by one to what other ops give."""
+    square = cache_calls(lambda t: ops.exp(ops.mul(ops.sin(t), t)))
+    for _ in range(CALLS):
+        t = x(50)
+        sums = []
+        for function in (square, square.__wrapped__):
+            leaf = t.detach().requires_grad_()
+            own = leaf * 1
+            total = function(own) + ops.mul(own, 0.1)
+            assert not is_chain(function(own))
+            sums.append(torch.autograd.grad(total, leaf, x(50).fill_(0.3))[0])
+        assert_same_bits(*sums)
+
+
+def test_replay__chain_gives_its_gradients_in_the_order_of_its_ops() -> None:
+    """Where two of its tensors are one to autograd, which adds one after the other to what is there."""
+    function = cache_calls(lambda s, t: ops.mul(ops.exp(s), t))
+    seen = set()
+    for _ in range(CALLS):
+        values = x(500)
+        sums = []
+        for call in (function, function.__wrapped__):
+            leaf = values.detach().requires_grad_()
+            own = leaf.tanh()
+            other = own.grad_fn._saved_result
+            assert other is not own and other.grad_fn is own.grad_fn
+            output = call(own, other) + own * 0.1
+            (grad,) = torch.autograd.grad(output, leaf, torch.linspace(1, 3, 500))
+            sums.append(grad)
+            seen.add(is_chain(call(own, other)))
+        assert_same_bits(*sums)
+    assert seen == {False, True}
+
+
+def test_replay__chain_keeps_no_result() -> None:
+    a, b = x(300, 300).requires_grad_(), x(300, 300)
+    for _ in range(3):
+        loss = ops.smooth_l1_loss(a, b)
+    assert is_chain(loss)
+    kept = [t for t in loss.grad_fn.saved_tensors if t is not None and t.dim() > 0]  # a constant is the recording's
+    memory = [weakref.ref(t.untyped_storage()) for t in kept]
+    assert kept
+    del kept
+    loss.backward()
+    with pytest.raises(RuntimeError, match="second time"):
+        loss.backward()
+    del loss
+    gc.collect()
+    assert all(storage() is None for storage in memory)
+
+
+def test_replay__chain_is_seen_by_hooks_of_saved_tensors() -> None:
+    a, b = x(4, 4).requires_grad_(), x(4, 4)
+    packed: list[torch.Size] = []
+
+    def pack(tensor: torch.Tensor) -> torch.Tensor:
+        packed.append(tensor.shape)
+        return tensor.clone()
+
+    grads = []
+    for _ in range(3):
+        packed.clear()
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
+            loss = ops.mse_loss(a, b)
+        grads += torch.autograd.grad(loss, a)
+        shapes = [*packed]
+    assert is_chain(loss) and shapes[0] == (4, 4)
+    assert_same_bits(grads[0], grads[2])
+
+
+def test_replay__chain_notices_what_was_changed() -> None:
+    a, b = x(4).requires_grad_(), x(4)
+    function = cache_calls(chain)
+    for _ in range(3):
+        factor = b.clone()
+        output = function(a, factor)
+        factor.add_(1)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            output.sum().backward()
+    assert is_chain(output)
+
+
+def test_replay__chain_with_a_view_in_between_stays_several_nodes() -> None:
+    function = cache_calls(lambda t: ops.exp(ops.sin(t).t()))
+    for _ in range(3):
+        a = x(3, 5).requires_grad_()
+        output = function(a)
+        expected = function.__wrapped__(a)
+        grad = x(5, 3)
+        assert_same_bits(*torch.autograd.grad(output, a, grad), *torch.autograd.grad(expected, a, grad))
+    assert not is_chain(output)
