@@ -143,6 +143,23 @@ def test_replay__chain_gives_its_gradients_in_the_order_of_its_ops() -> None:
     assert seen == {False, True}
 
 
+@pytest.mark.parametrize(("count", "merged"), [(12, True), (30, False)])
+def test_replay__chain_of_many_tensors(count: int, merged: bool) -> None:
+    def product(*factors: torch.Tensor) -> torch.Tensor:
+        total = factors[0]
+        for factor in factors[1:]:
+            total = ops.mul(total, factor)
+        return total
+
+    function = cache_calls(product)
+    for _ in range(CALLS):
+        factors = [x(3).requires_grad_() for _ in range(count)]
+        grads = [torch.autograd.grad(f(*factors), factors, torch.ones(3)) for f in (function, product)]
+        for actual, expected in zip(*grads):
+            assert_same_bits(actual, expected)
+    assert is_chain(function(*factors)) == merged
+
+
 def test_replay__chain_keeps_no_result() -> None:
     a, b = x(300, 300).requires_grad_(), x(300, 300)
     for _ in range(3):

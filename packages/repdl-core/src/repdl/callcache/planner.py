@@ -38,8 +38,6 @@ from repdl.callcache.spans import (
 )
 from repdl.callcache.trace import Derivative, Trace, ValueCheck, ValueRange, Write
 
-_MOST_OF_NODE = 64
-"""Tensors that a node of several ops gets, and outputs and tensors that it saves: C has room for as many."""
 _Spans = Mapping[int, Span]
 """By the id of a tensor."""
 
@@ -328,7 +326,8 @@ def _node_of_chain(trace: Trace, tensors: Sequence[torch.Tensor], result: Any) -
     inputs = unique([*of_grad, *tensors, *(t for t in taken if index_of(t, constants) is not None)])
     saved = [link.saved() for link in links]
     outputs = unique([result, *(t for t in tensors_of(*saved) if index_of(t, inputs) is None)])
-    require(len(inputs) <= _MOST_OF_NODE and len(outputs) + sum(map(len, saved)) <= _MOST_OF_NODE)
+    require(len(inputs) <= c_extension().MOST_NODE_TENSORS)
+    require(len(outputs) + sum(map(len, saved)) <= c_extension().MOST_TENSORS)
     shared = links[-1].shared.chain(links, saved, inputs, outputs)
     several = len(outputs) > 1
     node = Node(links[-1].apply, _arguments(inputs, tensors, constants), 0 if several else None, shared)

@@ -22,7 +22,9 @@ namespace repdl::python {
                               {"GuardedFunction", guarded_function_type()},
                               {"Recording", recording_type()}})
       if (type == nullptr || PyModule_AddObjectRef(module, name, type) != 0) return false;
-    for (auto [name, value] : {std::pair{"CALL_ABI", long{REPDL_CALL_ABI}}, {"MOST_TENSORS", long{Recording::most}}})
+    for (auto [name, value] : {std::pair{"CALL_ABI", long{REPDL_CALL_ABI}},
+                               {"MOST_TENSORS", long{Recording::most}},
+                               {"MOST_NODE_TENSORS", long{BoundCall::most}}})
       if (PyModule_AddIntConstant(module, name, value) != 0) return false;
     return true;
   };
