@@ -143,6 +143,23 @@ def test_replay__chain_gives_its_gradients_in_the_order_of_its_ops() -> None:
     assert seen == {False, True}
 
 
+def test_replay__chain_computes_the_gradients_that_are_wanted() -> None:
+    """Of large tensors, where some gradients are asked for."""
+    function = cache_calls(lambda s, t, u: ops.mul(ops.sub(ops.tanh(s), t), u))
+    for _ in range(CALLS):
+        tensors = [x(200, 200).requires_grad_() for _ in range(3)]
+        for wanted in ([0], [1], [2], [0, 2], [1, 2], [0, 1, 2]):
+            inputs = [tensors[n] for n in wanted]
+            output = function(*tensors)
+            actual, expected = (
+                torch.autograd.grad(o, inputs, torch.ones_like(o)) for o in (output, function.__wrapped__(*tensors))
+            )
+            for a, e in zip(actual, expected):
+                assert_same_bits(a, e, str(wanted))
+    assert is_chain(output) and output.grad_fn.shared.derivative is None
+    assert len(output.grad_fn.shared._to) == 6
+
+
 @pytest.mark.parametrize(("count", "merged"), [(12, True), (30, False)])
 def test_replay__chain_of_many_tensors(count: int, merged: bool) -> None:
     def product(*factors: torch.Tensor) -> torch.Tensor:

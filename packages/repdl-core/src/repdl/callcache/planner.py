@@ -315,7 +315,7 @@ def _node_of_chain(trace: Trace, tensors: Sequence[torch.Tensor], result: Any) -
     """The same of several ops with derivatives, where one gets the result of another: all in one node."""
     links = trace.derivatives
     require(bool(links) and links[-1].output is result and not trace.draws)
-    require(all(isinstance(link.output, torch.Tensor) and link.shared.derivative is not None for link in links))
+    require(all(isinstance(link.output, torch.Tensor) for link in links))
     made = [link.output for link in links]
     constants = [constant.tensor for constant in trace.constants]
     # In the order in which the nodes of the links would be run: autograd adds the gradients of a tensor in that order.

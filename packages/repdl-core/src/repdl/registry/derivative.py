@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from itertools import accumulate
@@ -107,7 +108,12 @@ class SharedDerivative:
 
     def derivative_of(self, node: Any) -> Function:
         """The derivative for those inputs of a node of autograd whose gradients are wanted this time."""
-        executed = tuple(is_executed(other) for other, _ in node.next_functions)
+        return self.derivative_to(_executed(node))
+
+    def derivative_to(self, executed: tuple[bool, ...]) -> Function:
+        """The derivative for those inputs that are."""
+        if self.derivative is not None:
+            return self.derivative
         if executed not in self._to:
             self._to[executed] = self._derivative_to(executed)
         return self._to[executed]
@@ -139,10 +145,10 @@ class SharedDerivative:
 
 
 class _Link(NamedTuple):
-    """An op of a chain: its derivative, by their numbers its result and the tensors that it took (None: without a
+    """An op of a chain: what its calls share, by their numbers its result and the tensors that it took (None: without a
     gradient), and where what it saved is among the gradients of the node and what that saved."""
 
-    derivative: Function
+    shared: SharedDerivative
     output: int
     tensors: Sequence[int | None]
     saved: slice
@@ -173,24 +179,41 @@ class ChainDerivative:
         self._inputs, self._outputs = len(inputs), [number[id(t)] for t in outputs]
         self._links = [
             _Link(
-                link.shared.derivative,
+                link.shared,
                 number[id(link.output)],
                 [number[id(t)] if t.requires_grad else None for t in link.tensors],
                 slice(begin, begin + len(of_link)),
             )
             for link, of_link, begin in zip(links, saved, accumulate(map(len, saved), initial=len(outputs)))
         ]
-        self.derivative = cache_calls(self._derivative)
+        self._to: dict[tuple[bool, ...], Function] = {}
+        chooses = any(link.shared.derivative is None for link in links)
+        self.derivative = None if chooses else self._derivative_to((True,) * len(inputs))
 
-    def _derivative(self, *given: Any) -> Any:
-        count = len(self._outputs)
-        grads = dict(zip(self._outputs, given[:count]))
-        for link in reversed(self._links):
+    def derivative_of(self, node: Any) -> Function:
+        """As of `SharedDerivative`."""
+        executed = _executed(node)
+        if executed not in self._to:
+            self._to[executed] = self._derivative_to(executed)
+        return self._to[executed]
+
+    def _derivative_to(self, executed: tuple[bool, ...]) -> Function:
+        """The derivative for those inputs that are."""
+        wanted, steps = {number for number, is_wanted in enumerate(executed) if is_wanted}, []
+        for link in self._links:
+            of_link = tuple(number in wanted for number in link.tensors)
+            if any(of_link):
+                wanted.add(link.output)
+                steps.append((link, link.shared.derivative_to(of_link)))
+        return cache_calls(functools.partial(self._run, steps[::-1]))
+
+    def _run(self, steps: Sequence[tuple[_Link, Function]], *given: Any) -> Any:
+        grads = dict(zip(self._outputs, given))
+        for link, derivative in steps:
             grad = grads.get(link.output)
             if grad is None:
                 continue
-            found = link.derivative(grad, *given[link.saved])
-            for number, value in zip(link.tensors, found):
+            for number, value in zip(link.tensors, derivative(grad, *given[link.saved])):
                 if number is None or value is None:
                     continue
                 other = grads.get(number)
@@ -210,6 +233,11 @@ def is_executed(node: Any) -> bool:
         return node is None or bool(_C._will_engine_execute_node(node))
     except RuntimeError:  # of a leaf that is asked for
         return True
+
+
+def _executed(node: Any) -> tuple[bool, ...]:
+    """Of each tensor of a node."""
+    return tuple(is_executed(other) for other, _ in node.next_functions)
 
 
 def _reshaped(tensors: Sequence[Any], shapes: Sequence[torch.Size | None]) -> Iterator[Any]:
