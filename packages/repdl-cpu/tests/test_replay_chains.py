@@ -69,6 +69,8 @@ LOSSES: dict[str, Function] = {
     "chain": chain,
     "forked": forked,
     "of_constant": of_constant,
+    "inputs used twice": lambda a, b: ops.add(ops.mul(ops.mul(a, a), b), ops.mul(ops.sin(a), b)),
+    "std": lambda a, b: ops.mul(ops.std(a), ops.std(b)),
 }
 
 
@@ -108,19 +110,25 @@ def test_replay__chain_is_one_node() -> None:
     assert derivative.recordings == 1
 
 
-def test_replay__chain_with_an_input_used_twice_stays_several_nodes() -> None:
-    """The gradients of the two uses are added one by one to what other ops give."""
-    square = cache_calls(lambda t: ops.exp(ops.mul(ops.sin(t), t)))
+def test_replay__chain_with_an_input_used_twice() -> None:
+    """Its gradients are added one by one to what other ops have given."""
+    function = cache_calls(lambda s, t: ops.exp(ops.mul(ops.sin(s), t)))
+    seen, grad = set(), torch.linspace(1, 3, 500)
     for _ in range(CALLS):
-        t = x(50)
+        values = x(500)
         sums = []
-        for function in (square, square.__wrapped__):
-            leaf = t.detach().requires_grad_()
+        for call in (function, function.__wrapped__):
+            leaf = values.detach().requires_grad_()
             own = leaf * 1
-            total = function(own) + ops.mul(own, 0.1)
-            assert not is_chain(function(own))
-            sums.append(torch.autograd.grad(total, leaf, x(50).fill_(0.3))[0])
+            output = call(own, own)
+            seen.add(is_chain(output))
+            sums.append(torch.autograd.grad(output + own * 0.1, leaf, grad)[0])
         assert_same_bits(*sums)
+        twins = [values.detach().requires_grad_() for _ in range(2)]
+        early, late = torch.autograd.grad(function(*twins), twins, grad)
+        assert_same_bits(sums[0], (grad * 0.1 + late) + early)
+        assert not torch.equal(sums[0], grad * 0.1 + (late + early))  # the order matters
+    assert seen == {False, True}
 
 
 def test_replay__chain_gives_its_gradients_in_the_order_of_its_ops() -> None:

@@ -318,12 +318,13 @@ def _node_of_chain(trace: Trace, tensors: Sequence[torch.Tensor], result: Any) -
     require(all(isinstance(link.output, torch.Tensor) for link in links))
     made = [link.output for link in links]
     constants = [constant.tensor for constant in trace.constants]
-    # In the order in which the nodes of the links would be run: autograd adds the gradients of a tensor in that order.
+    # Each time that one takes a tensor of the call, in the order in which autograd would run the nodes of the ops: it
+    # adds the gradients in that order.
     taken = [t for link in reversed(links) for t in link.tensors if index_of(t, made) is None]
-    of_grad = [t for t in taken if t.requires_grad]
-    require(len({*map(id, of_grad)}) == len(of_grad))  # else two are added before those that others give
-    require(all(index_of(t, tensors) is not None for t in of_grad))
-    inputs = unique([*of_grad, *tensors, *(t for t in taken if index_of(t, constants) is not None)])
+    uses = [t for t in taken if t.requires_grad]
+    require(all(index_of(t, tensors) is not None for t in uses))
+    others = unique([*tensors, *(t for t in taken if index_of(t, constants) is not None)])
+    inputs = [*uses, *(t for t in others if index_of(t, uses) is None)]
     saved = [link.saved() for link in links]
     outputs = unique([result, *(t for t in tensors_of(*saved) if index_of(t, inputs) is None)])
     require(len(inputs) <= c_extension().MOST_NODE_TENSORS)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
-from itertools import accumulate
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -13,7 +13,6 @@ import torch
 from torch import _C
 
 from repdl.callcache import Derivative, cache_calls, do_not_cache
-from repdl.callcache.spans import unique
 from repdl.registry.backend import BACKENDS
 from repdl.settings.generation import GENERATION
 
@@ -170,21 +169,24 @@ class ChainDerivative:
         inputs: Sequence[torch.Tensor],
         outputs: Sequence[torch.Tensor],
     ) -> None:
-        known = [*inputs, *outputs]
-        number = {id(t): n for n, t in enumerate(unique([*known, *(link.output for link in links)]))}
+        """`inputs`: first one for each time that a link takes one with a gradient, the last link first."""
+        number = {id(t): n for n, t in reversed([*enumerate([*inputs, *outputs])])}
         # What the links would save, in their order: the first calls do, and checkpoints count it.
         self.saved = tuple(None if t is None else number[id(t)] for of_link in saved for t in of_link)
         self.views = (None,) * len(self.saved)
         self.constant = tuple(number[id(t)] for t in outputs if not t.requires_grad)
         self._inputs, self._outputs = len(inputs), [number[id(t)] for t in outputs]
+        made = {id(link.output): number.setdefault(id(link.output), -1 - n) for n, link in enumerate(links)}
+        begins = itertools.accumulate(map(len, saved), initial=len(outputs))
+        uses = itertools.count()
         self._links = [
             _Link(
                 link.shared,
-                number[id(link.output)],
-                [number[id(t)] if t.requires_grad else None for t in link.tensors],
+                made[id(link.output)],
+                [(made[id(t)] if id(t) in made else next(uses)) if t.requires_grad else None for t in link.tensors],
                 slice(begin, begin + len(of_link)),
             )
-            for link, of_link, begin in zip(links, saved, accumulate(map(len, saved), initial=len(outputs)))
+            for link, of_link, begin in reversed([*zip(links, saved, begins)])
         ]
         self._to: dict[tuple[bool, ...], Function] = {}
         chooses = any(link.shared.derivative is None for link in links)
@@ -200,7 +202,7 @@ class ChainDerivative:
     def _derivative_to(self, executed: tuple[bool, ...]) -> Function:
         """The derivative for those inputs that are."""
         wanted, steps = {number for number, is_wanted in enumerate(executed) if is_wanted}, []
-        for link in self._links:
+        for link in reversed(self._links):
             of_link = tuple(number in wanted for number in link.tensors)
             if any(of_link):
                 wanted.add(link.output)
