@@ -48,6 +48,8 @@ def expand_to(tensor: Tensor, shape: Sequence[int], contract: str) -> Tensor:
 
     The derivative of torch's own expand is torch's sum, whose order is not the contract's.
     """
+    if tensor.shape == torch.Size(shape):
+        return tensor
     if torch.is_grad_enabled() and tensor.requires_grad:
         return _Expand.apply(tensor, shape, contract)  # type: ignore[no-any-return, no-untyped-call]
     return tensor.expand(shape)

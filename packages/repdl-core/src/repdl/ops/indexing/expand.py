@@ -36,7 +36,7 @@ def _expanded(op: str, input: Tensor, size: Any, contract: str) -> Tensor:
         check(op, n >= 0, lambda: f"size[{d}] is {n}, expected 0 or more, or -1 for a size of input")
         own = input.shape[d - lead] if d >= lead else 1
         check(op, own in (1, n), lambda: f"size[{d}] is {n}, expected {own} (= input.shape[{d - lead}])")
-    return expand_to(input, shape, contract)
+    return input.expand(shape) if input.shape == torch.Size(shape) else expand_to(input, shape, contract)
 
 
 @public("sum", page="generated/torch.Tensor.expand", uncached="torch moves the data")
