@@ -13,31 +13,53 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 
 #include "base/scratch.hpp"
 #include "repdl/contract/arithmetic.hpp"
 
 namespace repdl::cpu {
 
+// How many terms each row has, up to one more than its lanes take.
+template <int most>
+class CountsOfRows {
+ public:
+  explicit CountsOfRows(std::int64_t size) : counts_(size) {}
+
+  void clear(std::int64_t from, std::int64_t until) {
+    std::fill(counts_.data() + from, counts_.data() + until, std::uint8_t(0));
+  }
+  std::uint8_t* data() const { return counts_.data(); }
+
+  // Those before one more.
+  [[gnu::always_inline]] static std::int64_t add(std::uint8_t& count) {
+    const std::int64_t before = count;
+    count = static_cast<std::uint8_t>(before + (before <= most));
+    return before;
+  }
+
+ private:
+  Scratch<std::uint8_t> counts_;
+};
+
 template <class T>
 class TwoLanes {
  public:
   static constexpr std::int64_t lanes = 2, most = 4;  // terms
 
-  TwoLanes(std::int64_t size, T* out) : out_(out), rows_(size) {}
+  TwoLanes(std::int64_t size, T* out) : out_(out), rows_(size), counts_(size) {}
 
   void clear(std::int64_t from, std::int64_t until) {
-    std::memset(static_cast<void*>(rows_.data() + from), 0, static_cast<std::size_t>(until - from) * sizeof(Row));
+    std::fill(rows_.data() + from, rows_.data() + until, Row{});
+    counts_.clear(from, until);
   }
 
-  std::int64_t add(const T* x, const std::int64_t* index, std::int64_t n) {
-    Row* const rows = rows_.data();
+  std::int64_t add(const T* __restrict x, const std::int64_t* __restrict index, std::int64_t n) {
+    Row* __restrict const rows = rows_.data();
+    std::uint8_t* __restrict const counts = counts_.data();
     std::int64_t beyond = 0;
     for (std::int64_t i = 0; i < n; ++i) {
-      Row& row = rows[index[i]];
-      const std::uint32_t before = row.count++;
-      T& lane = row.lane[before % 2];
+      const std::int64_t k = index[i], before = CountsOfRows<most>::add(counts[k]);
+      T& lane = rows[k].lane[before % 2];
       lane = lane + x[i];
       beyond += before >= most;
     }
@@ -49,20 +71,20 @@ class TwoLanes {
     for (std::int64_t k = from; k < until; ++k) out_[k] = canonical(rows[k].lane[0] + rows[k].lane[1]);
   }
 
-  std::int64_t count(std::int64_t k) const { return rows_.data()[k].count; }
+  std::int64_t count(std::int64_t k) const { return counts_.data()[k]; }
   bool too_many(std::int64_t k) const { return count(k) > most; }
 
  private:
-  struct Row {  // together: a cache line a term
+  struct Row {  // in one cache line
     T lane[2];
-    std::uint32_t count;
   };
 
   T* out_;
   Scratch<Row> rows_;
+  CountsOfRows<most> counts_;
 };
 
-// The lane is the sum; only a byte a row is kept beside it.
+// The lane is the sum.
 template <class T>
 class OneLane {
  public:
@@ -72,7 +94,7 @@ class OneLane {
 
   void clear(std::int64_t from, std::int64_t until) {
     std::fill(out_ + from, out_ + until, T(0));
-    std::fill(counts_.data() + from, counts_.data() + until, std::uint8_t(0));
+    counts_.clear(from, until);
   }
 
   std::int64_t add(const T* __restrict x, const std::int64_t* __restrict index, std::int64_t n) {
@@ -80,9 +102,7 @@ class OneLane {
     std::uint8_t* __restrict const counts = counts_.data();
     std::int64_t beyond = 0;
     for (std::int64_t i = 0; i < n; ++i) {
-      const std::int64_t k = index[i];
-      const std::int64_t before = counts[k];
-      counts[k] = static_cast<std::uint8_t>(before + (before <= most));  // stays at one more than the most
+      const std::int64_t k = index[i], before = CountsOfRows<most>::add(counts[k]);
       out[k] = canonical(out[k] + x[i]);
       beyond += before >= most;
     }
@@ -91,13 +111,12 @@ class OneLane {
 
   void fold(std::int64_t, std::int64_t) const {}
 
-  // Of a row that has too many, most + 1.
   std::int64_t count(std::int64_t k) const { return counts_.data()[k]; }
   bool too_many(std::int64_t k) const { return count(k) > most; }
 
  private:
   T* out_;
-  Scratch<std::uint8_t> counts_;
+  CountsOfRows<most> counts_;
 };
 
 }  // namespace repdl::cpu
