@@ -185,6 +185,22 @@ def test_replay__chain_of_many_tensors(count: int, merged: bool) -> None:
     assert is_chain(function(*factors)) == merged
 
 
+def test_replay__chain_gives_no_gradient_to_what_is_not_used() -> None:
+    """None and zeros are different gradients."""
+
+    def unused(s: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
+        ops.sign(s)
+        return ops.exp(ops.sin(t))
+
+    for function in (unused, lambda s, t: ops.exp(ops.sin(t)), lambda s, t: ops.exp(ops.mul(ops.sin(t), s.detach()))):
+        cached = cache_calls(function)
+        for _ in range(CALLS):
+            a, b = x(4).requires_grad_(), x(4).requires_grad_()
+            output = cached(ops.tanh(a), b)
+            grads = torch.autograd.grad(output.sum(), (a, b), allow_unused=True)
+            assert grads[0] is None and grads[1] is not None
+
+
 def test_replay__chain_keeps_no_result() -> None:
     a, b = x(300, 300).requires_grad_(), x(300, 300)
     for _ in range(3):

@@ -14,6 +14,7 @@ from torch.overrides import BaseTorchFunctionMode
 import repdl
 from repdl import callcache, ops, registry
 from repdl.callcache import c_extension
+from repdl.settings.generation import GENERATION
 from repdl.testing import uniform
 from repdl.testing.call_cache import is_cached
 from repdl.testing.cases import Case, cases
@@ -306,3 +307,17 @@ def test_replay__gradients_go_on_and_off() -> None:
         (grad,) = torch.autograd.grad(ops.mm(once, twice).sum(), once, create_graph=True)
         (second,) = torch.autograd.grad(ops.sum(grad), twice)
         assert_same_bits(second, torch.full((3, 3), 3.0), "second derivative")
+
+
+def test_replay__tensors_that_share_memory() -> None:
+    """Where the recorded ones do, and those of later calls do not."""
+    slope = registry.functions.maximum_backward
+    GENERATION.advance()
+    for n in range(6):
+        s, t, grad = x(4), x(4), x(4)
+        if n < 3:
+            t = s.view(4)
+        leaf = x(4).requires_grad_()
+        (found,) = torch.autograd.grad(slope(leaf, s, t), leaf, grad)
+        assert_same_bits(found, slope(grad, s, t))  # which is its own derivative
+    assert_same_bits(found, torch.where(s > t, grad, 0.0))

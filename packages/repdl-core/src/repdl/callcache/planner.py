@@ -272,7 +272,7 @@ def _element_range(passes: ValueRange | None, tensors: Sequence[torch.Tensor]) -
     if passes is None:
         return None
     tensor = passes.tensor
-    index = next((i for i, t in enumerate(tensors) if t is tensor or is_reshaped(tensor, t)), None)
+    index = index_of(reshaped_source(tensor, tensors), tensors)
     if index is None or not spans.is_on_host(tensor) or tensor.dtype != torch.int64 or not tensor.is_contiguous():
         return None
     return ElementRange(index, passes.first, tensor.numel(), passes.low, passes.end, passes.other)
@@ -322,7 +322,8 @@ def _node_of_chain(trace: Trace, tensors: Sequence[torch.Tensor], result: Any) -
     # adds the gradients in that order.
     taken = [t for link in reversed(links) for t in link.tensors if index_of(t, made) is None]
     uses = [t for t in taken if t.requires_grad]
-    require(all(index_of(t, tensors) is not None for t in uses))
+    require({*map(id, uses)} == {id(t) for t in tensors if t.requires_grad})  # one without an edge has no gradient
+    require({*map(id, made)} <= {id(result), *(id(t) for link in links for t in link.tensors)})
     others = unique([*tensors, *(t for t in taken if index_of(t, constants) is not None)])
     inputs = [*uses, *(t for t in others if index_of(t, uses) is None)]
     saved = [link.saved() for link in links]

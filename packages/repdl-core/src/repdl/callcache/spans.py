@@ -80,8 +80,12 @@ def is_reshaped(tensor: Any, source: torch.Tensor) -> bool:
 
 
 def reshaped_source(value: Any, tensors: Sequence[torch.Tensor]) -> Any:
-    """The tensor that a value is in another shape; the value itself if it is none."""
-    return next((t for t in tensors if is_reshaped(value, t)), value)
+    """The tensor that a value is in another shape; the value itself if it is one of them, or one of none or several:
+    tensors of one call may share memory, and those of the next one not."""
+    if index_of(value, tensors) is not None:
+        return value
+    found = [t for t in tensors if is_reshaped(value, t)]
+    return found[0] if len(found) == 1 else value
 
 
 def without_memory(tensor: torch.Tensor) -> torch.Tensor:

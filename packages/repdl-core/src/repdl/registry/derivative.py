@@ -13,6 +13,7 @@ import torch
 from torch import _C
 
 from repdl.callcache import Derivative, cache_calls, do_not_cache
+from repdl.callcache.spans import without_memory
 from repdl.registry.backend import BACKENDS
 from repdl.settings.generation import GENERATION
 
@@ -144,11 +145,13 @@ class SharedDerivative:
 
 
 class _Link(NamedTuple):
-    """An op of a chain: what its calls share, by their numbers its result and the tensors that it took (None: without a
-    gradient), and where what it saved is among the gradients of the node and what that saved."""
+    """An op of a chain: what its calls share, its result, by a number and without memory, by their numbers the tensors
+    that it took (None: without a gradient), and where what it saved is among the gradients of the node and what that
+    saved."""
 
     shared: SharedDerivative
     output: int
+    like: torch.Tensor
     tensors: Sequence[int | None]
     saved: slice
 
@@ -183,6 +186,7 @@ class ChainDerivative:
             _Link(
                 link.shared,
                 made[id(link.output)],
+                without_memory(link.output),
                 [(made[id(t)] if id(t) in made else next(uses)) if t.requires_grad else None for t in link.tensors],
                 slice(begin, begin + len(of_link)),
             )
@@ -210,12 +214,15 @@ class ChainDerivative:
         return cache_calls(functools.partial(self._run, steps[::-1]))
 
     def _run(self, steps: Sequence[tuple[_Link, Function]], *given: Any) -> Any:
-        grads = dict(zip(self._outputs, given))
+        grads, reached = dict(zip(self._outputs, given)), set[int | None]()
         for link, derivative in steps:
             grad = grads.get(link.output)
             if grad is None:
-                continue
+                if link.output not in reached:  # second derivatives may come from what is saved alone
+                    continue
+                grad = torch.zeros_like(link.like)  # as autograd makes it for a node
             for number, value in zip(link.tensors, derivative(grad, *given[link.saved])):
+                reached.add(number)
                 if number is None or value is None:
                     continue
                 other = grads.get(number)
